@@ -25,7 +25,7 @@ from padiff.dumpfile import (
 from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Value, ValueRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
 
@@ -58,6 +58,7 @@ class RecordedProgram:
         first: int = 0,
         construction: RecordedProgram | None = None,
         draws: Mapping[int, Draw] | None = None,
+        rows: Mapping[int, int] | None = None,
     ) -> None:
         """Join a program with the open file that it was read from.
 
@@ -68,10 +69,12 @@ class RecordedProgram:
             first: Where its values begin in the columns.
             construction: How buffers and constants were made while the model was built.
             draws: Leaves that are no rows of the columns, by id.
+            rows: Where in the columns other values lie than by their ids.
         """
         self.program, self.construction = program, construction
         self._columns, self._file, self._first = columns, file, first
         self._draws: Mapping[int, Draw] = draws or {}
+        self._rows: Mapping[int, int] = rows or {}
 
     def with_draws(self, program: Program, draws: Mapping[int, Draw]) -> RecordedProgram:
         """Return the program with more leaves.
@@ -87,6 +90,63 @@ class RecordedProgram:
             first=self._first,
             construction=self.construction,
             draws=draws,
+            rows=self._rows,
+        )
+
+    def with_built(self, made: Mapping[int, int], operators: Sequence[int]) -> RecordedProgram:
+        """Return the program with operators of the construction in front, which make leaves.
+
+        They count as part of the call that first reads what is made of theirs.
+
+        Args:
+            made: The value of the construction that became each leaf, by the leaf's id.
+            operators: Ids of all operators of the construction behind these, ascending.
+        """
+        assert self.construction is not None
+        built, values = self.construction.program, [*self.program.values]
+        first, rows = len(values), dict[int, int]()
+        numbers: dict[int, int] = {}
+        for leaf, value in made.items():
+            numbers.setdefault(value, leaf)
+        same = {leaf: numbers[value] for leaf, value in made.items()}
+        places = {operator: place for place, operator in enumerate(operators)}
+
+        def number(value: int) -> int:
+            if value not in numbers:
+                numbers[value] = first + len(rows)
+                rows[numbers[value]] = value + self.construction._first
+            return numbers[value]
+
+        rest = [
+            _renumbered(one, one.id + len(places), lambda value: same.get(value, value))
+            for one in self.program.operators
+        ]
+        calls: dict[int, int | None] = {}
+        for one in reversed(rest):
+            calls.update(dict.fromkeys(one.taken, one.call))
+        front: list[Operator] = []
+        for operator, place in reversed(places.items()):
+            one = _renumbered(built.operators[operator], place, number)
+            call = next((calls[value] for value in one.outputs if value in calls), None)
+            calls.update(dict.fromkeys(one.taken, call))
+            front.insert(0, replace(one, call=call))
+        for one in values:
+            if one.producer is not None:
+                values[one.id] = replace(one, producer=one.producer + len(front))
+        values += [values[0]] * len(rows)
+        for value, id_ in numbers.items():
+            one = built.values[value]
+            maker = None if one.producer is None else places[one.producer]
+            name = values[id_].name if id_ < first else ""
+            values[id_] = replace(one, id=id_, producer=maker, name=name)
+        return RecordedProgram(
+            replace(self.program, values=tuple(values), operators=(*front, *rest)),
+            self._columns,
+            self._file,
+            first=self._first,
+            construction=self.construction,
+            draws=self._draws,
+            rows={**self._rows, **rows},
         )
 
     @cached_property
@@ -155,7 +215,9 @@ class RecordedProgram:
         return self._row(self._columns.value_gradient, value)
 
     def _row(self, column: Column, value: int) -> int | None:
-        row = -1 if value in self._draws else int(column[value + self._first])
+        if value in self._draws:
+            return None
+        row = int(column[self._rows.get(value, value + self._first)])
         return None if row < 0 else row
 
     def info(self, value: int) -> ValueInfo | None:
@@ -222,6 +284,17 @@ class RecordedProgram:
         is_leaf = self.program.values[value].kind is not None
         is_summed = column is self._columns.value_gradient and is_leaf
         return info if _is_constant(info) and not is_summed else None
+
+
+def _renumbered(operator: Operator, id_: int, number: Callable[[int], int]) -> Operator:
+    """Return an operator with another id, and other ids of what it takes and makes."""
+    return replace(
+        operator,
+        id=id_,
+        positional=tuple(renumbered(each, number) for each in operator.positional),
+        keywords={key: renumbered(each, number) for key, each in operator.keywords.items()},
+        outputs=tuple(map(number, operator.outputs)),
+    )
 
 
 def _is_constant(info: ValueInfo) -> bool:
@@ -308,16 +381,7 @@ def _built(
             )
             for one in values[first:]
         ),
-        operators=tuple(
-            replace(
-                one,
-                id=one.id - before,
-                positional=tuple(renumbered(each, own) for each in one.positional),
-                keywords={key: renumbered(each, own) for key, each in one.keywords.items()},
-                outputs=tuple(map(own, one.outputs)),
-            )
-            for one in operators[before:]
-        ),
+        operators=tuple(_renumbered(one, one.id - before, own) for one in operators[before:]),
     )
 
 

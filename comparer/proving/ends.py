@@ -143,10 +143,12 @@ class End:
     def number(self) -> Argument:
         """The number that the term is; None if it is none."""
         place = self.lowered.producers.get(self.term)
-        if place is None or self.lowered.nodes[place].primitive != "full":
+        node = None if place is None else self.lowered.nodes[place]
+        if node is None or node.primitive not in {"full", "literal"}:
             return None
-        found: Argument = dict(self.lowered.nodes[place].attributes)["value"]
-        return found
+        told = dict(node.attributes)
+        values: tuple[Argument, ...] = told.get("values", (told.get("value"),))
+        return values[0] if len(values) == 1 else None
 
     @property
     def name(self) -> str:

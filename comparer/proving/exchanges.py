@@ -228,10 +228,10 @@ class _Search:
         self.candidate = Region(programs[1], numbers, known, [one for _, one in results])
         self.wanted = {
             numbering.reference[term]: place
-            for place in self.reference.nodes
+            for place in reversed(self.reference.nodes)
             for term in programs[0].nodes[place].outputs
         }
-        """What the candidate lacks, and where the reference makes it."""
+        """What the candidate lacks, and where the reference makes it first."""
         self.keys = {
             (node.primitive, *sorted(numbering.reference[term] for term in node.operands))
             for node in (programs[0].nodes[place] for place in self.reference.nodes)

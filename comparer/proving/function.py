@@ -11,6 +11,7 @@ from padiff.program import UNIT_ROUNDOFF
 
 from .cause import Cause, find_cause
 from .coincidence import refuted
+from .construction import with_tables
 from .copies import (
     find_changed_gradients,
     find_differences,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
     from .leaves import Leaves
-    from .result import Effect
+    from .result import Effect, Place
     from .side import Side
 
 __all__ = ["compare_functions"]
@@ -80,8 +81,14 @@ class _Comparison:
     def __init__(
         self, reference: Side, candidate: Side, pairing: Pairing, earlier: Earlier | None
     ) -> None:
-        self.sides, self.pairing, self.earlier = (reference, candidate), pairing, earlier
+        self.pairing, self.earlier = pairing, earlier
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
+        if any(self.leaves.lone):
+            reference = with_tables(reference, self.leaves.lone[0])
+            candidate = with_tables(candidate, self.leaves.lone[1])
+            if reference.built or candidate.built:
+                self.leaves = pair_leaves(pairing, reference, candidate)
+        self.sides = reference, candidate
         self.given = pair_results(pairing, reference, candidate)
         self.results = self.given.sinks
         self.numbering = settle_draws(self.leaves, self.sides)
@@ -122,6 +129,7 @@ class _Comparison:
         except (ProgramError, DumpFormatError) as error:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
+        found = self._with_ids_of_files(found)
         return replace(
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
@@ -135,8 +143,30 @@ class _Comparison:
                 self.leaves,
                 [sink.candidate for sink in self.results],
             ),
-            update=compare_updates(self.sides, self.leaves, self.pairing, self.numbering),
+            update=self._update(),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
+        )
+
+    def _update(self) -> FunctionComparison | None:
+        """Compare what the optimizers did; None where nothing is known of one."""
+        found = compare_updates(self.sides, self.leaves, self.pairing, self.numbering)
+        return None if found is None else self._with_ids_of_files(found)
+
+    def _with_ids_of_files(self, found: FunctionComparison) -> FunctionComparison:
+        """Return an answer whose places name operators as the files do."""
+        known, own = self.sides
+        return replace(
+            found,
+            reference=_in_file(known, found.reference),
+            candidate=_in_file(own, found.candidate),
+            edits=tuple(
+                replace(
+                    one,
+                    reference=_in_file(known, one.reference),
+                    candidate=_in_file(own, one.candidate),
+                )
+                for one in found.edits
+            ),
         )
 
     def _needed(self) -> set[str]:
@@ -316,6 +346,13 @@ class _Comparison:
             if one.id not in paired and one.taken and _is_forward(one)
             if not drawn.issuperset(one.outputs)
         }
+
+
+def _in_file(side: Side, place: Place | None) -> Place | None:
+    """Return a place whose operators have the ids that they have in the file."""
+    if place is None or not side.built:
+        return place
+    return replace(place, slice=tuple(map(side.id_in_file, place.slice)))
 
 
 def _is_forward(operator: Operator) -> bool:

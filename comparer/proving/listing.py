@@ -34,7 +34,7 @@ class Listed:
     """An operator as it ran."""
 
     operator: int
-    """Its id."""
+    """Its id; those that ran while the model was built follow on the others."""
     name: str
     arguments: tuple[tuple[str, Argument], ...]
     """Those that are no defaults, with names where they have one. Values are named: a leaf by its
@@ -72,13 +72,17 @@ def list_program(file: StepFile, wanted: Collection[int]) -> Listing:
         return Listing(operators=())
     operators = recorded.program.operators
     kept = [one for one in operators if len(operators) <= _MOST or one.id in wanted]
-    lister = _Lister(recorded, file)
-    return Listing(operators=tuple(map(lister.listed, kept)), left_out=len(operators) - len(kept))
+    listed = [*map(_Lister(recorded, file).listed, kept)]
+    if recorded.construction is not None:
+        built = recorded.construction.program.operators
+        lister = _Lister(recorded.construction, file, len(operators))
+        listed += [lister.listed(one) for one in built if one.id + len(operators) in wanted]
+    return Listing(operators=tuple(listed), left_out=len(operators) - len(kept))
 
 
 class _Lister:
-    def __init__(self, recorded: RecordedProgram, file: StepFile) -> None:
-        self.recorded, self.table = recorded, TABLES[file.framework]
+    def __init__(self, recorded: RecordedProgram, file: StepFile, first: int = 0) -> None:
+        self.recorded, self.table, self.first = recorded, TABLES[file.framework], first
 
     def listed(self, operator: Operator) -> Listed:
         module, call = None, 0
@@ -87,7 +91,7 @@ class _Lister:
             module, call = self.recorded.index.modules[found.module].path, found.index
         arguments = self.table.distinct(operator.name, operator.positional, operator.keywords)
         return Listed(
-            operator=operator.id,
+            operator=operator.id + self.first,
             name=operator.name,
             arguments=tuple((name or "", self.named(value)) for name, value in arguments),
             module=module,
@@ -117,4 +121,4 @@ class _Lister:
         if one.producer is None:
             return one.name or (one.kind.value if one.kind else f"value {value}")
         several = len(self.recorded.program.operators[one.producer].outputs) > 1
-        return f"%{one.producer}" + (f".{one.slot}" if several else "")
+        return f"%{one.producer + self.first}" + (f".{one.slot}" if several else "")

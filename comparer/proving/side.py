@@ -26,6 +26,9 @@ class Side:
     file: StepFile
     recorded: RecordedProgram
     lowered: Lowered
+    built: tuple[int, ...] = ()
+    """Ids of operators of the construction that stand in front of the recorded ones, and make what
+    were leaves."""
 
     @property
     def program(self) -> Program:
@@ -44,6 +47,13 @@ class Side:
         if built is None:
             return None
         return Side(self.file, built, lower(built.program, self.table, contents=built.elements))
+
+    def id_in_file(self, operator: int) -> int:
+        """Return the id of an operator in the file: those of the construction stand last there."""
+        count, built = len(self.built), self.built
+        if operator >= count:
+            return operator - count
+        return len(self.program.operators) - count + built[operator]
 
     @cached_property
     def cuts(self) -> tuple[Operator, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -95,6 +96,56 @@ def candidate(last=0.02):
     betas = torch.linspace(1e-4, last, 20)
     return Noisy("roots", torch.cumprod(1 - betas, 0).sqrt(), "entries")
 """
+ROTARY = """
+import torch
+from torch import nn
+
+
+class Turn(nn.Module):
+    def __init__(self, base, way, length=32):
+        super().__init__()
+        self.base, self.way = base, way
+        if way == "tables":
+            self.register_buffer("cosines", self.angles(length).cos(), persistent=False)
+            self.register_buffer("sines", self.angles(length).sin(), persistent=False)
+        elif way == "frequencies":
+            self.register_buffer("inverse", self.frequencies(), persistent=False)
+
+    def frequencies(self):
+        return 1.0 / self.base ** (torch.arange(0, 8, 2).float() / 8)
+
+    def angles(self, length):
+        inverse = self.inverse if self.way == "frequencies" else self.frequencies()
+        angles = torch.outer(torch.arange(length).float(), inverse)
+        return torch.cat([angles, angles], -1)
+
+    def forward(self, x):
+        if self.way == "tables":
+            cosines, sines = self.cosines[: len(x)], self.sines[: len(x)]
+        else:
+            cosines, sines = self.angles(len(x)).cos(), self.angles(len(x)).sin()
+        return x * cosines + torch.cat([-x[:, 4:], x[:, :4]], -1) * sines
+
+
+class Net(nn.Module):
+    def __init__(self, base=10000.0, way="tables", length=32, blocks=2):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(blocks))
+        self.turns = nn.ModuleList(Turn(base, way, length) for _ in range(blocks))
+
+    def forward(self, x):
+        for layer, turn in zip(self.layers, self.turns):
+            x = torch.softmax(turn(layer(x)) @ turn(x).T, -1) @ x
+        return x
+
+
+def spoiled():
+    net = Net()
+    for turn in net.turns:
+        turn.cosines.numpy()[5] *= 1.01
+    return net
+"""
 PADDLE = """
 import paddle
 from paddle import nn
@@ -127,6 +178,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "of_torch.py").write_text(TORCH)
     (tmp_path / "of_paddle.py").write_text(PADDLE)
     (tmp_path / "schedules.py").write_text(SCHEDULES)
+    (tmp_path / "rotary.py").write_text(ROTARY)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 8), np.float32))
     return tmp_path
 
@@ -318,3 +370,49 @@ def test_a_table_is_not_overwritten_by_another_of_its_size_but_what_was_drawn_is
     assert "no name says so: entries by codes" in said
     assert padiff.compare(known, found).verdict is Verdict.MATCH
     assert padiff.compare(known, other).verdict is Verdict.DIVERGED
+
+
+WAYS = ("tables", "frequencies", "nothing")
+"""What a rotary embedding keeps: the other things are computed in each call."""
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.permutations(WAYS, 2), ("tables", "tables")])
+def test_a_number_behind_tables_is_proved_whatever_each_side_keeps(one: str, other: str) -> None:
+    known = dumped("known", "rotary.py:Net", "--model-arg", f'way="{one}"')
+    words = ("--model-arg", f'way="{other}"', "--model-arg", "length=24")
+    found = dumped("found", "rotary.py:Net", *words)
+    wrong = dumped("wrong", "rotary.py:Net", *words, "--model-arg", "base=500000.0")
+
+    assert padiff.compare(known, found).verdict is Verdict.MATCH
+    executed = padiff.compare(known, wrong).steps[0].executed
+    assert executed is not None
+    (edit,) = executed.function.edits
+    assert executed.function.lone == (0, 0)
+    (change,) = edit.changes
+    assert (change.known, change.found) == (10000.0, 500000.0)
+    for place in (edit.reference, edit.candidate):
+        assert place is not None
+        assert place.module == "turns.0"
+        assert place.site is not None
+        assert place.site.line == 17
+
+
+def test_what_built_a_table_is_listed_where_it_is_wrong(tmp_path: Path) -> None:
+    known = dumped("known", "rotary.py:Net", "--model-arg", 'way="nothing"')
+    wrong = dumped("wrong", "rotary.py:Net", "--model-arg", "base=500000.0")
+
+    assert main(["compare", str(known), str(wrong), "--html", str(tmp_path / "page.html")]) == 1
+
+    page = (tmp_path / "page.html").read_text()
+    assert "__rpow__(%" in page
+    assert ", 500000" in page
+
+
+def test_a_table_that_its_operators_do_not_make_is_not_computed_again() -> None:
+    known = dumped("known", "rotary.py:Net", "--model-arg", 'way="nothing"')
+
+    result = padiff.compare(known, dumped("wrong", "rotary.py:spoiled"))
+
+    assert result.verdict is Verdict.DIVERGED
+    assert result.steps[0].executed is not None
+    assert result.steps[0].executed.function.lone == (0, 2), "each block holds its own"

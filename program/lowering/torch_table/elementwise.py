@@ -437,7 +437,7 @@ ROWS: tuple[Row, ...] = (
         "input, exponent",
         lambda b, a: b("pow", as_float(b, a.input), a.exponent),
     ),
-    row(".__rpow__", "input, exponent", lambda b, a: b("pow", a.exponent, a.input)),
+    row(".__rpow__", "input, base", lambda b, a: b("pow", a.base, a.input)),
     row("maximum .maximum", "input, other", _binary("maximum")),
     row("minimum .minimum", "input, other", _binary("minimum")),
     row("fmax .fmax", "input, other", _extreme_of_two("maximum")),
