@@ -102,49 +102,54 @@ class RecordedProgram:
             made: The value of the construction that became each leaf, by the leaf's id.
             operators: Ids of all operators of the construction behind these, ascending.
         """
-        assert self.construction is not None
-        built, values = self.construction.program, [*self.program.values]
-        first, rows = len(values), dict[int, int]()
+        construction = self.construction
+        assert construction is not None
+        built, first = construction.program, len(self.program.values)
         numbers: dict[int, int] = {}
         for leaf, value in made.items():
             numbers.setdefault(value, leaf)
         same = {leaf: numbers[value] for leaf, value in made.items()}
-        places = {operator: place for place, operator in enumerate(operators)}
+        rows: dict[int, int] = {}
 
         def number(value: int) -> int:
             if value not in numbers:
                 numbers[value] = first + len(rows)
-                rows[numbers[value]] = value + self.construction._first
+                rows[numbers[value]] = value + construction._first
             return numbers[value]
 
+        count = len(operators)
         rest = [
-            _renumbered(one, one.id + len(places), lambda value: same.get(value, value))
+            _renumbered(one, one.id + count, lambda value: same.get(value, value))
             for one in self.program.operators
         ]
-        calls: dict[int, int | None] = {}
-        for one in reversed(rest):
-            calls.update(dict.fromkeys(one.taken, one.call))
-        front: list[Operator] = []
-        for operator, place in reversed(places.items()):
-            one = _renumbered(built.operators[operator], place, number)
-            call = next((calls[value] for value in one.outputs if value in calls), None)
-            calls.update(dict.fromkeys(one.taken, call))
-            front.insert(0, replace(one, call=call))
-        for one in values:
-            if one.producer is not None:
-                values[one.id] = replace(one, producer=one.producer + len(front))
-        values += [values[0]] * len(rows)
+        front = _in_calls(
+            [
+                _renumbered(built.operators[one], place, number)
+                for place, one in enumerate(operators)
+            ],
+            rest,
+        )
+        values = {
+            one.id: one if one.producer is None else replace(one, producer=one.producer + count)
+            for one in self.program.values
+        }
+        makers = {operator: place for place, operator in enumerate(operators)}
         for value, id_ in numbers.items():
             one = built.values[value]
-            maker = None if one.producer is None else places[one.producer]
-            name = values[id_].name if id_ < first else ""
+            maker = None if one.producer is None else makers[one.producer]
+            name = values[id_].name if id_ in values else ""
             values[id_] = replace(one, id=id_, producer=maker, name=name)
+        program = replace(
+            self.program,
+            values=tuple(values[id_] for id_ in sorted(values)),
+            operators=(*_in_calls(front, rest), *rest),
+        )
         return RecordedProgram(
-            replace(self.program, values=tuple(values), operators=(*front, *rest)),
+            program,
             self._columns,
             self._file,
             first=self._first,
-            construction=self.construction,
+            construction=construction,
             draws=self._draws,
             rows={**self._rows, **rows},
         )
@@ -284,6 +289,24 @@ class RecordedProgram:
         is_leaf = self.program.values[value].kind is not None
         is_summed = column is self._columns.value_gradient and is_leaf
         return info if _is_constant(info) and not is_summed else None
+
+
+def _in_calls(built: Sequence[Operator], rest: Sequence[Operator]) -> list[Operator]:
+    """Return operators of a construction as parts of the calls that first read what they lead to.
+
+    Args:
+        built: These operators, in order.
+        rest: Those that ran afterwards, in order.
+    """
+    calls: dict[int, int | None] = {}
+    for one in reversed(rest):
+        calls.update(dict.fromkeys(one.taken, one.call))
+    found: list[Operator] = []
+    for one in reversed(built):
+        call = next((calls[value] for value in one.outputs if value in calls), None)
+        calls.update(dict.fromkeys(one.taken, call))
+        found.append(replace(one, call=call))
+    return found[::-1]
 
 
 def _renumbered(operator: Operator, id_: int, number: Callable[[int], int]) -> Operator:

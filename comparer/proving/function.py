@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
     from .leaves import Leaves
-    from .result import Effect, Place
+    from .result import Effect, Place, UpdateComparison
     from .side import Side
 
 __all__ = ["compare_functions"]
 
+C = TypeVar("C", "FunctionComparison", "UpdateComparison")
 
 _TAKEN = frozenset({LeafKind.GRADIENT, LeafKind.STATE})
 """Leaves of an update alone."""
@@ -129,7 +130,8 @@ class _Comparison:
         except (ProgramError, DumpFormatError) as error:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
-        found = self._with_ids_of_files(found)
+        update = compare_updates(self.sides, self.leaves, self.pairing, self.numbering)
+        found = _in_files(self.sides, found)
         return replace(
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
@@ -143,30 +145,8 @@ class _Comparison:
                 self.leaves,
                 [sink.candidate for sink in self.results],
             ),
-            update=self._update(),
+            update=None if update is None else _in_files(self.sides, update),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
-        )
-
-    def _update(self) -> FunctionComparison | None:
-        """Compare what the optimizers did; None where nothing is known of one."""
-        found = compare_updates(self.sides, self.leaves, self.pairing, self.numbering)
-        return None if found is None else self._with_ids_of_files(found)
-
-    def _with_ids_of_files(self, found: FunctionComparison) -> FunctionComparison:
-        """Return an answer whose places name operators as the files do."""
-        known, own = self.sides
-        return replace(
-            found,
-            reference=_in_file(known, found.reference),
-            candidate=_in_file(own, found.candidate),
-            edits=tuple(
-                replace(
-                    one,
-                    reference=_in_file(known, one.reference),
-                    candidate=_in_file(own, one.candidate),
-                )
-                for one in found.edits
-            ),
         )
 
     def _needed(self) -> set[str]:
@@ -346,6 +326,23 @@ class _Comparison:
             if one.id not in paired and one.taken and _is_forward(one)
             if not drawn.issuperset(one.outputs)
         }
+
+
+def _in_files(sides: tuple[Side, Side], found: C) -> C:
+    """Return an answer whose places name operators as the files do."""
+    known, own = sides
+    edits = (
+        replace(
+            one, reference=_in_file(known, one.reference), candidate=_in_file(own, one.candidate)
+        )
+        for one in found.edits
+    )
+    return replace(
+        found,
+        reference=_in_file(known, found.reference),
+        candidate=_in_file(own, found.candidate),
+        edits=tuple(edits),
+    )
 
 
 def _in_file(side: Side, place: Place | None) -> Place | None:
