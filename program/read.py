@@ -57,8 +57,6 @@ class RecordedProgram:
         *,
         first: int = 0,
         construction: RecordedProgram | None = None,
-        draws: Mapping[int, Draw] | None = None,
-        rows: Mapping[int, int] | None = None,
     ) -> None:
         """Join a program with the open file that it was read from.
 
@@ -68,13 +66,15 @@ class RecordedProgram:
             file: Of the step.
             first: Where its values begin in the columns.
             construction: How buffers and constants were made while the model was built.
-            draws: Leaves that are no rows of the columns, by id.
-            rows: Where in the columns other values lie than by their ids.
         """
         self.program, self.construction = program, construction
         self._columns, self._file, self._first = columns, file, first
-        self._draws: Mapping[int, Draw] = draws or {}
-        self._rows: Mapping[int, int] = rows or {}
+        self._draws: Mapping[int, Draw] = {}
+        """Leaves that are no rows of the columns, by id."""
+        self._rows: Mapping[int, int] = {}
+        """Where in the columns values lie that were added."""
+        self._same: Mapping[int, int] = {}
+        """The value that stands for each of several that hold the same."""
 
     def with_draws(self, program: Program, draws: Mapping[int, Draw]) -> RecordedProgram:
         """Return the program with more leaves.
@@ -83,15 +83,16 @@ class RecordedProgram:
             program: With them among its values.
             draws: What they hold, by id.
         """
-        return RecordedProgram(
-            program,
-            self._columns,
-            self._file,
-            first=self._first,
-            construction=self.construction,
-            draws=draws,
-            rows=self._rows,
+        found = self._with_program(program)
+        found._draws = draws
+        return found
+
+    def _with_program(self, program: Program) -> RecordedProgram:
+        found = RecordedProgram(
+            program, self._columns, self._file, first=self._first, construction=self.construction
         )
+        found._draws, found._rows, found._same = self._draws, self._rows, self._same
+        return found
 
     def with_built(self, made: Mapping[int, int], operators: Sequence[int]) -> RecordedProgram:
         """Return the program with operators of the construction in front, which make leaves.
@@ -144,15 +145,9 @@ class RecordedProgram:
             values=tuple(values[id_] for id_ in sorted(values)),
             operators=(*_in_calls(front, rest), *rest),
         )
-        return RecordedProgram(
-            program,
-            self._columns,
-            self._file,
-            first=self._first,
-            construction=construction,
-            draws=self._draws,
-            rows={**self._rows, **rows},
-        )
+        found = self._with_program(program)
+        found._rows, found._same = rows, same
+        return found
 
     @cached_property
     def computed_names(self) -> frozenset[str]:
@@ -209,7 +204,12 @@ class RecordedProgram:
         """The value that each record of the step holds, by the record's id."""
         columns, first = self._columns, self._first
         pairs = zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True)
-        return {record: value - first for record, value in pairs if value >= first}
+        same = self._same
+        return {
+            record: same.get(value - first, value - first)
+            for record, value in pairs
+            if value >= first
+        }
 
     def row(self, value: int) -> int | None:
         """Return the row of the step's stored values that holds a value; None if none does."""

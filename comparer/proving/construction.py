@@ -1,4 +1,4 @@
-"""How buffers and constants were computed while the models were built, and what is other."""
+"""Buffers and constants that were computed while the model was built, as part of its program."""
 
 from __future__ import annotations
 
@@ -8,89 +8,106 @@ from padiff.comparer.auditing import Answers, KnownProgram, Measured, measure_va
 from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import lower
 
-from .cause import find_cause
-from .executed import Runs, Sink
-from .leaves import Leaves
-from .numbering import Numbering
 from .side import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from .leaves import LeafPair
-    from .result import Edit
 
-__all__ = ["prove_construction", "with_tables"]
+__all__ = ["with_tables"]
 
 
-def with_tables(side: Side, leaves: Iterable[int]) -> Side:
-    """Return a side that computes leaves as its constructor did, where the dump says how.
+def with_tables(
+    sides: tuple[Side, Side], lone: tuple[set[int], set[int]], differing: Iterable[LeafPair]
+) -> tuple[Side, Side]:
+    """Return sides that compute leaves as their constructors did, where the dumps say how.
 
-    One port keeps the tables of a rotary embedding, the other one computes them in each call. What
-    the constructor computes must be what the leaf holds, but for rounding.
+    One port keeps the tables of a rotary embedding, the other one computes them in each call. And
+    where two tables differ, what computed them tells why. What the constructor computes must be
+    what the leaf holds, but for rounding.
 
     Args:
-        side: Its program.
-        leaves: Ids of leaves.
+        sides: The reference and the candidate.
+        lone: Ids of their leaves without a partner.
+        differing: Leaves that the forward pass reads, and that are no copies.
     """
-    built = side.construction
-    if built is None:
-        return side
-    known, answers = KnownProgram(built.recorded, built.lowered), Answers[Measured]()
-    made = {leaf: value for leaf in sorted(leaves) if (value := _made(side, leaf)) is not None}
-    made = {leaf: value for leaf, value in made.items() if _is_computed(known, value, answers)}
-    if not made:
-        return side
-    wanted, needed = set(made.values()), list[int]()
+    known, found = _Tables(sides[0]), _Tables(sides[1])
+    for one, leaves in zip((known, found), lone, strict=True):
+        one.take(leaves)
+    for pair in differing:
+        if known.can_take(pair.reference) and found.can_take([pair.candidate]):
+            known.take(pair.reference)
+            found.take([pair.candidate])
+    return known.computed(), found.computed()
+
+
+class _Tables:
+    """The leaves of one side that its constructor computed."""
+
+    def __init__(self, side: Side) -> None:
+        self._side, self._built = side, side.construction
+        self._made: dict[int, int] = {}
+        """The value of the construction that became each leaf that is taken, by the leaf's id."""
+        built = self._built
+        self._known = None if built is None else KnownProgram(built.recorded, built.lowered)
+        self._answers = Answers[Measured]()
+
+    def can_take(self, leaves: Iterable[int]) -> bool:
+        """Return whether operators that were recorded make what leaves hold."""
+        values = [self._value(leaf) for leaf in leaves]
+        return all(value is not None and self._is_computed(value) for value in values)
+
+    def take(self, leaves: Iterable[int]) -> None:
+        """Take those of some leaves that operators make."""
+        for leaf in sorted(leaves):
+            value = self._value(leaf)
+            if value is not None and self._is_computed(value):
+                self._made[leaf] = value
+
+    def _value(self, leaf: int) -> int | None:
+        """Return the value of the construction that became a leaf: both hold the same elements."""
+        row = self._side.recorded.row(leaf)
+        if self._built is None or row is None:
+            return None
+        shape, recorded = self._side.program.values[leaf].shape, self._built.recorded
+        values = recorded.program.values
+        same = (one for one in values if recorded.row(one.id) == row and one.shape == shape)
+        return next((one.id for one in same), None)
+
+    def _is_computed(self, value: int) -> bool:
+        """Return whether operators compute what a value holds, from what is known."""
+        known = self._known
+        assert known is not None
+        lowered = known.lowered
+        terms = {lowered.terms[value]}
+        for place in lowered.behind(terms):
+            terms.update(lowered.nodes[place].operands)
+        ends = [lowered.leaves[term] for term in terms if term in lowered.leaves]
+        if not all(map(known.recorded.has_elements, ends)):
+            return False
+        try:
+            found = measure_value(known, known.program.values[value], self._answers)
+        except (ProgramError, DumpFormatError):
+            return False
+        return found is not None and found.is_sound
+
+    def computed(self) -> Side:
+        """Return the side with the operators that make what was taken."""
+        side, built = self._side, self._built
+        if built is None or not self._made:
+            return side
+        operators = _behind(built, self._made)
+        recorded = side.recorded.with_built(self._made, operators)
+        lowered = lower(recorded.program, side.table, contents=recorded.elements)
+        return Side(side.file, recorded, lowered, operators)
+
+
+def _behind(built: Side, made: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the operators of a construction that values rest on, in order."""
+    wanted, found = set(made.values()), list[int]()
     for operator in reversed(built.program.operators):
         if not wanted.isdisjoint(operator.outputs):
-            needed.append(operator.id)
+            found.append(operator.id)
             wanted.update(operator.taken)
-    needed.reverse()
-    recorded = side.recorded.with_built(made, needed)
-    lowered = lower(recorded.program, side.table, contents=recorded.elements)
-    return Side(side.file, recorded, lowered, tuple(needed))
-
-
-def _is_computed(known: KnownProgram, value: int, answers: Answers[Measured]) -> bool:
-    """Return whether operators compute what a value of a construction holds, from what is known."""
-    lowered = known.lowered
-    terms = {lowered.terms[value]}
-    for place in lowered.behind(terms):
-        terms.update(lowered.nodes[place].operands)
-    ends = [lowered.leaves[term] for term in terms if term in lowered.leaves]
-    if not all(map(known.recorded.has_elements, ends)):
-        return False
-    try:
-        found = measure_value(known, known.program.values[value], answers)
-    except (ProgramError, DumpFormatError):
-        return False
-    return found is not None and found.is_sound
-
-
-def prove_construction(pair: LeafPair, reference: Side, candidate: Side) -> tuple[Edit, ...]:
-    """Prove why a leaf is no copy, by the operators that made it on both sides.
-
-    Returns:
-        The edits with which the candidate's operators make what the reference's make; none where
-        a dump does not say how the leaf was made, or no proof is found.
-    """
-    known, found = reference.construction, candidate.construction
-    if known is None or found is None or pair.rule.steps or len(pair.reference) != 1:
-        return ()
-    made = _made(reference, pair.reference[0]), _made(candidate, pair.candidate)
-    if made[0] is None or made[1] is None:
-        return ()
-    sides, sink = (known, found), Sink(made[0], made[1], None)
-    numbering = Numbering(known, found, Leaves({}))
-    return find_cause(sides, ({}, {}), numbering, [sink], Runs.agree).edits
-
-
-def _made(side: Side, leaf: int) -> int | None:
-    """Return the value of the construction that became a leaf: both hold the same elements."""
-    built, row = side.recorded.construction, side.recorded.row(leaf)
-    if built is None or row is None:
-        return None
-    shape = side.program.values[leaf].shape
-    same = (one for one in built.program.values if built.row(one.id) == row and one.shape == shape)
-    return next((one.id for one in same), None)
+    return tuple(reversed(found))

@@ -13,7 +13,6 @@ from padiff.dumpfile import LeafKind, numpy_dtype
 from padiff.pairing.steps import PICKING
 from padiff.program import DERIVED_ROUNDINGS, UNIT_ROUNDOFF
 
-from .construction import prove_construction
 from .result import Answer, LeafDifference
 
 if TYPE_CHECKING:
@@ -26,7 +25,13 @@ if TYPE_CHECKING:
     from .leaves import LeafPair, Leaves
     from .side import Side
 
-__all__ = ["find_changed_gradients", "find_differences", "find_lost_gradients", "find_ties"]
+__all__ = [
+    "find_changed_gradients",
+    "find_differences",
+    "find_differing_buffers",
+    "find_lost_gradients",
+    "find_ties",
+]
 
 _COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT, LeafKind.STATE})
 _UPDATED = _COPIED - {LeafKind.INPUT}
@@ -68,13 +73,23 @@ def find_differences(
                 answer = earlier.answer((reference, candidate), pair.reference, value)
             if answer is None:
                 info = candidate.recorded.info(value)
-                yield replace(
-                    found,
-                    holds="" if info is None else names.get(info.digest, ""),
-                    edits=prove_construction(pair, reference, candidate),
-                )
+                holds = "" if info is None else names.get(info.digest, "")
+                yield replace(found, holds=holds)
             elif answer is Answer.UNKNOWN:
                 unjudged.append(end.name)
+
+
+def find_differing_buffers(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[LeafPair]:
+    """Yield the buffers that the forward pass reads, and that are no copies."""
+    for value, pair in sorted(leaves.pairs.items()):
+        end = candidate.program.values[value]
+        if end.kind is not LeafKind.BUFFER or _is_equal_by_digest(pair, reference, candidate):
+            continue
+        is_read = candidate.lowered.terms[value] in candidate.read_forward
+        is_kept = all(map(reference.recorded.has_elements, pair.reference))
+        is_kept = is_kept and candidate.recorded.has_elements(value)
+        if is_read and is_kept and _difference(pair, end, reference, candidate) is not None:
+            yield pair
 
 
 def _names_by_digest(side: Side) -> dict[str, str]:

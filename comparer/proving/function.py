@@ -15,6 +15,7 @@ from .construction import with_tables
 from .copies import (
     find_changed_gradients,
     find_differences,
+    find_differing_buffers,
     find_lost_gradients,
     find_ties,
 )
@@ -84,13 +85,11 @@ class _Comparison:
     ) -> None:
         self.pairing, self.earlier = pairing, earlier
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
-        if any(self.leaves.lone):
-            reference = with_tables(reference, self.leaves.lone[0])
-            candidate = with_tables(candidate, self.leaves.lone[1])
-            if reference.built or candidate.built:
-                self.leaves = pair_leaves(pairing, reference, candidate)
-        self.sides = reference, candidate
-        self.given = pair_results(pairing, reference, candidate)
+        buffers = find_differing_buffers(self.leaves, reference, candidate)
+        self.sides = with_tables((reference, candidate), self.leaves.lone, buffers)
+        if any(side.built for side in self.sides):
+            self.leaves = pair_leaves(pairing, *self.sides)
+        self.given = pair_results(pairing, *self.sides)
         self.results = self.given.sinks
         self.numbering = settle_draws(self.leaves, self.sides)
         self.numbers = self.numbering.both

@@ -178,9 +178,6 @@ class LeafDifference:
     """The operator that cuts a gradient off, on the side that has it."""
     holds: str = ""
     """The reference's leaf that it is a copy of instead; empty where it is none."""
-    edits: tuple[Edit, ...] = ()
-    """A proof of the cause, of a buffer that was computed while the model was built: with these
-    the candidate computes the reference's. Empty where none was found."""
     influence: Influence | None = None
     """None of what no forward pass takes."""
 

@@ -9,7 +9,6 @@ from padiff.comparer.proving import Answer, FunctionComparison
 
 from .equal_ranks import fold_ranks
 from .fault_words import (
-    worded_construction,
     worded_edit,
     worded_ends,
     worded_influence,
@@ -175,7 +174,6 @@ def _leaves(found: FunctionComparison, *, is_recomputed: bool) -> Iterator[str]:
     yield f"same leaves?      no: {plural(len(found.differences), 'difference')}{without}"
     for one in found.differences[:_MOST_LEAVES]:
         yield f"  {worded_leaf(one)}{worded_influence(one.influence)}"
-        yield from (f"    {line}" for line in worded_construction(one))
     if len(found.differences) > _MOST_LEAVES:
         yield f"  and {count(len(found.differences) - _MOST_LEAVES)} more"
 

@@ -62,7 +62,6 @@ def _(fault: Parting) -> Iterator[str]:
 @_lines.register(LeafDifference)
 def _(fault: LeafDifference) -> Iterator[str]:
     yield f"not the reference's: {worded_leaf(fault)}{worded_influence(fault.influence)}"
-    yield from worded_construction(fault)
 
 
 @_lines.register(CoarserValue)
@@ -81,13 +80,6 @@ def _(fault: UnsoundValue) -> Iterator[str]:
 def _(fault: UpdateDifference) -> Iterator[str]:
     error = number(fault.error)
     yield f"another update: {fault.candidate} is left off by up to {error} of its size"
-
-
-def worded_construction(one: LeafDifference) -> Iterator[str]:
-    """Yield what is proved of how a buffer was computed while the model was built."""
-    for edit in one.edits:
-        yield f"proved of how it was made: {worded_edit(edit)}"
-        yield from worded_ends(edit.reference, edit.candidate)
 
 
 def worded_influence(found: Influence | None) -> str:
