@@ -35,6 +35,8 @@ RECOMPUTED = (
 """The reason of a pair whose elements the reference does not keep."""
 OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
+COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
+"""The reason of a weight without partner, where execution finds no fault."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
 """Roles of what no program need have made."""
 
@@ -148,6 +150,11 @@ def explain_by_rounding(
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
+        if _is_lone_weight(pair):
+            which, lone = (1, record) if record is not None else (0, records[0])
+            if is_same and not sides[which].index.records[lone].requires_grad:
+                explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
+            continue
         if _is_inside(pair) or _is_on_the_way(pair, update):
             explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
@@ -174,6 +181,7 @@ def _open_pairs(
         )
         if is_asked and (
             (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
+            or _is_lone_weight(pair)
             or (executed.is_recomputed and pair.is_partial)
             or _is_on_the_way(pair, update)
         ):
@@ -270,6 +278,12 @@ def _is_inside(pair: JudgedPair) -> bool:
     """Return whether a pair that cannot be compared is on the way to what the model gives."""
     is_call = pair.end.call is not None and bool(pair.end.address.module)
     return pair.verdict is Verdict.INCOMPARABLE and is_call
+
+
+def _is_lone_weight(pair: JudgedPair) -> bool:
+    """Return whether only one side has a weight."""
+    is_weight = pair.end.address.role is Role.WEIGHT
+    return is_weight and pair.fatal and pair.verdict is Verdict.MISSING
 
 
 def _is_on_the_way(pair: JudgedPair, update: UpdateComparison | None) -> bool:

@@ -115,6 +115,8 @@ class Computed:
     """Of what of the reference values of the candidate are made, by their ids."""
     open: tuple[set[int], set[int]]
     """The leaves without a partner that something else is computed from, of both sides."""
+    unequal: tuple[set[int], set[int]]
+    """Those and the ones that only a formula makes of something of the other side."""
 
 
 def computed_values(
@@ -146,7 +148,7 @@ def computed_values(
             known.execute([*{*chain(*pool.values()), *tables}], given[0])
             found.execute(wanted, given[1])
         except (ProgramError, DumpFormatError):
-            return Computed({}, alone)
+            return Computed({}, alone, alone)
         units = known.unit, found.unit
 
         def find_image(term: int) -> bool:
@@ -167,19 +169,36 @@ def computed_values(
             return first is not None
 
         found.follow(cut=frozenset(wanted), is_settled=find_image)
-        settled = {one.value for one in images.values()}
-        known.follow(
-            cut=frozenset(chain(*pool.values(), tables)),
-            is_settled=lambda term: any(
-                known.specs[term] == known.specs[one] and _is_same(known, one, known, term)
-                for one in settled
-            ),
-        )
+        equal = {term: one for term, one in images.items() if one == Image(one.value)}
+        cuts = frozenset(chain(*pool.values(), tables)), frozenset(wanted)
+        unequal = _left_open(known, found, equal, cuts)
+        left = _left_open(known, found, images, cuts)
+    else:
+        left = unequal = known.leaking(), found.leaking()
     values = {
         found.values[term]: replace(one, value=known.values[one.value])
         for term, one in images.items()
     }
-    return Computed(values, (known.leaking(), found.leaking()))
+    return Computed(values, left, unequal)
+
+
+def _left_open(
+    known: _Fixed,
+    found: _Fixed,
+    images: Mapping[int, Image],
+    cuts: tuple[frozenset[int], frozenset[int]],
+) -> tuple[set[int], set[int]]:
+    """Return the leaves without a partner that no image stands for, of both sides."""
+    settled = {one.value for one in images.values()}
+    known.follow(
+        cut=cuts[0],
+        is_settled=lambda term: any(
+            known.specs[term] == known.specs[one] and _is_same(known, one, known, term)
+            for one in settled
+        ),
+    )
+    found.follow(cut=cuts[1], is_settled=images.__contains__)
+    return known.leaking(), found.leaking()
 
 
 class _Fixed:

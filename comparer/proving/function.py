@@ -86,7 +86,7 @@ class _Comparison:
         self.pairing, self.earlier = pairing, earlier
         self.leaves: Leaves = pair_leaves(pairing, reference, candidate)
         buffers = find_differing_buffers(self.leaves, reference, candidate)
-        self.sides = with_tables((reference, candidate), self.leaves.lone, buffers)
+        self.sides = with_tables((reference, candidate), self.leaves.unequal, buffers)
         if any(side.built for side in self.sides):
             self.leaves = pair_leaves(pairing, *self.sides)
         self.given = pair_results(pairing, *self.sides)

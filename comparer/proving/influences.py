@@ -3,7 +3,8 @@
 Of an edit that is one of several the candidate is executed with all others repaired, of a leaf with
 all edits repaired and all other leaves the reference's. An edit that is the only one needs no
 execution: the candidate is the reference with that fault. One that changes shapes is made in the
-reference instead, since the others were repaired in programs of its shapes.
+reference instead, since the others were repaired in programs of its shapes; where the reference's
+operators refuse it, it is repaired alone in the candidate.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ def _influence_of(
     """Measure what some exchanges do that are left open while all others are made."""
     is_whole = len(group) == len(repaired.made)
     if repaired.is_reshaped(group) and not is_whole:
-        return _influence_on_reference(sides[0], repaired, group, runs, results)
+        try:
+            return _influence_on_reference(sides[0], repaired, group, runs, results)
+        except ProgramError:
+            return _influence_on_candidate(repaired, group, runs, results)
     program, given = repaired.program(group)
     wanted = [sink.candidate for sink in results]
     if _is_cut_off(sides[1], program, _made_by(program, repaired.operators(group)), wanted):
@@ -119,6 +123,20 @@ def _influence_on_reference(
         _Move(known[value], found[value], partial(runs.scale, sink), sink.is_loss)
         for value, sink in ends
     )
+
+
+def _influence_on_candidate(
+    repaired: Repaired, group: Sequence[int], runs: Runs, results: Sequence[Sink]
+) -> Influence:
+    """Measure what repairing a fault that changes shapes does, while all others stay."""
+    others = [place for place in range(len(repaired.made)) if place not in group]
+    program, given = repaired.program(others)
+    made = execute(program, given, [sink.candidate for sink in results], limits=_LIMITS)
+    moves = []
+    for sink in results:
+        (_, before), (_, after) = runs.pair(sink), runs.pair(sink, found=made)
+        moves.append(_Move(before, after, partial(runs.scale, sink), sink.is_loss))
+    return _influence(moves)
 
 
 def _made_by(program: Lowered, operators: Collection[int]) -> set[int]:

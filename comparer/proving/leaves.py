@@ -54,6 +54,9 @@ class Leaves:
     lone: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Value ids of floating-point leaves that only one side has: only their dtype's precision can
     be asked of what lies behind."""
+    unequal: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Value ids of leaves that only one side has, and of which the other holds and computes no
+    copy."""
     computed: dict[int, Image] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
     what is made of a value of the reference, or shall hold it: of which one, by value id."""
@@ -206,6 +209,8 @@ def _settle_constants(
     given = leaves.of_reference(*sides), leaves.of_candidate(*sides)
     computed = computed_values(sides, alone, given)
     leaves.computed.update(computed.values)
+    for unequal, side, values in zip(leaves.unequal, sides, computed.unequal, strict=True):
+        unequal.update(one for one in values if side.lowered.terms[one] in side.read)
     for lone, side, values in zip(leaves.lone, sides, computed.open, strict=True):
         lone.update(
             value

@@ -146,6 +146,77 @@ def spoiled():
         turn.cosines.numpy()[5] *= 1.01
     return net
 """
+KEEPING = """
+import torch
+from torch import nn
+
+
+class Biased(nn.Module):
+    def __init__(self, keep="nothing", base=8.0, later=0, length=32):
+        super().__init__()
+        torch.manual_seed(0)
+        self.keep, self.base, self.later = keep, base, later
+        self.linear = nn.Linear(8, 8)
+        if keep == "slopes":
+            self.register_buffer("slopes", self.steps())
+        elif keep == "bias":
+            self.register_buffer("bias", self.distances(self.steps(), length))
+
+    def steps(self):
+        return torch.pow(2.0, -self.base / 4 * torch.arange(1, 5).float())
+
+    def distances(self, slopes, length):
+        places = torch.arange(length)
+        gaps = (places[None, :] - places[:, None] + self.later).abs()
+        return -slopes[:, None, None] * gaps.float()
+
+    def forward(self, x):
+        if self.keep == "bias":
+            bias = self.bias[:, : len(x), : len(x)]
+        else:
+            bias = self.distances(self.slopes if self.keep == "slopes" else self.steps(), len(x))
+        heads = self.linear(x).view(len(x), 4, 2).transpose(0, 1)
+        mixed = torch.softmax(heads @ heads.mT + bias, -1) @ heads
+        return mixed.transpose(0, 1).flatten(1)
+
+
+class Indexed(nn.Module):
+    def __init__(self, keep="nothing", later=0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.later = later
+        self.table = nn.Parameter(torch.randn(13))
+        if keep == "index":
+            self.register_buffer("index", self.made())
+
+    def made(self):
+        places = torch.arange(6)
+        return places[:, None] - places[None, :] + (5 + self.later)
+
+    def forward(self, x):
+        index = self.index if hasattr(self, "index") else self.made()
+        return self.table[index] @ x
+
+
+class Placed(nn.Module):
+    def __init__(self, keep="nothing"):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(8, 8)
+        if keep != "nothing":
+            self.places = nn.Embedding(16, 8)
+            self.places.weight.data = self.made(16)
+            self.places.weight.requires_grad = keep == "trained"
+
+    def made(self, length):
+        angles = torch.arange(length).float()[:, None] * torch.logspace(0, -3, 4)
+        return torch.cat([angles.sin(), angles.cos()], -1)
+
+    def forward(self, x):
+        if hasattr(self, "places"):
+            return self.linear(x + self.places(torch.arange(len(x))))
+        return self.linear(x + self.made(len(x)))
+"""
 PADDLE = """
 import paddle
 from paddle import nn
@@ -179,6 +250,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "of_paddle.py").write_text(PADDLE)
     (tmp_path / "schedules.py").write_text(SCHEDULES)
     (tmp_path / "rotary.py").write_text(ROTARY)
+    (tmp_path / "keeping.py").write_text(KEEPING)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 8), np.float32))
     return tmp_path
 
@@ -440,3 +512,49 @@ def test_a_buffer_that_no_call_reads_is_a_difference_of_leaves() -> None:
         "turns.0.cosines",
         "turns.1.cosines",
     }
+
+
+@pytest.mark.parametrize(
+    ("net", "one", "other", "fault", "numbers"),
+    [
+        ("Biased", "slopes", "nothing", "base=4.0", (-2.0, -1.0)),
+        ("Biased", "nothing", "bias", "base=4.0", (-2.0, -1.0)),
+        ("Biased", "bias", "slopes", "later=1", (0, 1)),
+        ("Biased", "slopes", "bias", "later=1", (0, 1)),
+        ("Indexed", "index", "nothing", "later=2", (5, 7)),
+        ("Indexed", "nothing", "index", "later=2", (5, 7)),
+    ],
+)
+def test_one_number_is_all_that_is_told_of_tables(
+    net: str, one: str, other: str, fault: str, numbers: tuple[float, float]
+) -> None:
+    """Not where one is a root of the other by chance, is longer, or holds whole numbers."""
+    known = dumped("known", f"keeping.py:{net}", "--model-arg", f'keep="{one}"')
+    words = ("--model-arg", f'keep="{other}"')
+    found = dumped("found", f"keeping.py:{net}", *words)
+    wrong = dumped("wrong", f"keeping.py:{net}", *words, "--model-arg", fault)
+
+    assert padiff.compare(known, found).verdict is Verdict.MATCH
+    executed = padiff.compare(known, wrong).steps[0].executed
+    assert executed is not None
+    (edit,) = executed.function.edits
+    (change,) = edit.changes
+    assert (change.known, change.found) == numbers
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "verdict"),
+    [
+        ("frozen", "nothing", Verdict.MATCH),
+        ("nothing", "frozen", Verdict.MATCH),
+        ("trained", "nothing", Verdict.DIVERGED),
+        ("nothing", "trained", Verdict.DIVERGED),
+    ],
+)
+def test_a_weight_that_one_side_computes_may_lack_if_it_does_not_train(
+    one: str, other: str, verdict: Verdict
+) -> None:
+    known = dumped("known", "keeping.py:Placed", "--model-arg", f'keep="{one}"')
+    found = dumped("found", "keeping.py:Placed", "--model-arg", f'keep="{other}"')
+
+    assert padiff.compare(known, found).verdict is verdict

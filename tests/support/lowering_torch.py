@@ -349,6 +349,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "linspace": ("0, 1, 7", "-2.5, 4, steps=10", "3, 4, 1"),
     "logspace": ("0, 2, 5", "0, 2, 5, 2.0"),
     "eye": ("3", "3, 4", "3, dtype=torch.bool"),
+    **dict.fromkeys(
+        ("hann_window", "blackman_window", "bartlett_window"), ("8", "9, False", "7, periodic=True")
+    ),
+    "hamming_window": ("8", "9, False", "7, True, 0.6", "7, False, 0.6, 0.3"),
     "tensor": (
         "[1.5, 2.0]",
         "[[1, 2], [3, 4]]",

@@ -305,6 +305,31 @@ def _linspace(b: Builder, a: Arguments) -> Term:
     return b("where", places < count / 2, near, far)
 
 
+def _cosines(b: Builder, a: Arguments, *weights: float) -> Term:
+    """Return a window that is a sum of cosines: each has its weight, with alternating signs.
+
+    The sums are those of the pages of ``torch.hann_window`` and its like.
+    """
+    angles = _angles(b, a)
+    found = angles * 0.0 + weights[0]
+    for order, weight in enumerate(weights[1:], start=1):
+        found = found + b("cos", angles * float(order)) * ((-1) ** order * weight)
+    return found
+
+
+def _angles(b: Builder, a: Arguments) -> Term:
+    """Return the angles of a window's elements: a turn, which ends behind the last or with it."""
+    size = s.integer(b, a.window_length)
+    if size < 2:  # noqa: PLR2004
+        raise NotLoweredError("a window of one element")
+    turn = size if a.periodic else size - 1
+    return s.as_kind(b, b("iota", size=size), Kind.FLOAT) * (2 * math.pi) / float(turn)
+
+
+def _bartlett(b: Builder, a: Arguments) -> Term:
+    return 1.0 - b("abs", _angles(b, a) * (1 / math.pi) - 1.0)
+
+
 def _eye(b: Builder, a: Arguments) -> Term:
     columns = a.n if a.m is None else a.m
     same = b("equal", s.positions(b, a.n, 2, 0), s.positions(b, columns, 2, 1))
@@ -333,6 +358,7 @@ def _vander(b: Builder, a: Arguments) -> Term:
 
 
 _NEW = "dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False"
+_WINDOW = "window_length, periodic=True"
 _LIKE = f"input, *, {_NEW}, memory_format=None"
 
 ROWS: tuple[Row, ...] = (
@@ -468,6 +494,14 @@ ROWS: tuple[Row, ...] = (
         lambda b, a: b("pow", float(a.base), _linspace(b, a)),
     ),
     row("eye", f"n, m=None, *, {_NEW}", _eye),
+    row("hann_window", f"{_WINDOW}, *, {_NEW}", lambda b, a: _cosines(b, a, 0.5, 0.5)),
+    row(
+        "hamming_window",
+        f"{_WINDOW}, alpha=0.54, beta=0.46, *, {_NEW}",
+        lambda b, a: _cosines(b, a, s.number(b, a.alpha), s.number(b, a.beta)),
+    ),
+    row("blackman_window", f"{_WINDOW}, *, {_NEW}", lambda b, a: _cosines(b, a, 0.42, 0.5, 0.08)),
+    row("bartlett_window", f"{_WINDOW}, *, {_NEW}", _bartlett),
     row("tensor as_tensor asarray scalar_tensor", f"data, *, {_NEW}, copy=None", _tensor),
     row("linalg.vander", "input, *, N=None, increasing=True", _vander),
     row("vander", "input, N=None, increasing=False", _vander),
