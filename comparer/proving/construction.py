@@ -80,11 +80,11 @@ class _Tables:
         known = self._known
         assert known is not None
         lowered = known.lowered
-        terms = {lowered.terms[value]}
+        terms = {lowered.terms[value]} if value in lowered.terms else set[int]()
         for place in lowered.behind(terms):
             terms.update(lowered.nodes[place].operands)
         ends = [lowered.leaves[term] for term in terms if term in lowered.leaves]
-        if not all(map(known.recorded.has_elements, ends)):
+        if not terms or not all(map(known.recorded.has_elements, ends)):
             return False
         try:
             found = measure_value(known, known.program.values[value], self._answers)
