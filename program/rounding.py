@@ -100,20 +100,25 @@ _COUNTED: dict[str, Callable[[Array, Array], int]] = {
 class Rounding:
     """Random errors of one execution."""
 
-    def __init__(self, units: Mapping[int, float], *, seed: int) -> None:
+    def __init__(
+        self, units: Mapping[int, float], *, seed: int, adding: dict[int, Array] | None = None
+    ) -> None:
         """Draw the errors from a seed.
 
         Args:
             units: Unit roundoff of each operator by its id; 0 for operators that are exact.
             seed: Another seed gives other signs.
+            adding: How large the errors of long sums were in other executions of the program, by
+                term; those that are computed here are added.
         """
-        self._units, self._seed = units, seed
+        self.units, self.seed = units, seed
+        self.adding = {} if adding is None else adding
 
     def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
         """Return what a primitive takes, with errors where it rounds its terms."""
         if node.primitive not in SUMMING:
             return list(operands)
-        unit = unit_of_terms(node, operands, self._units.get(node.operator, 0.0))
+        unit = unit_of_terms(node, operands, self.units.get(node.operator, 0.0))
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(
@@ -128,17 +133,31 @@ class Rounding:
         """
         if node.primitive in EXACT:
             return list(results)
-        unit = self._units.get(node.operator, 0.0)
+        unit = self.units.get(node.operator, 0.0)
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
-            adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
-            errors = error_of_adding(node, operands[0], results[0], adding)
-            signs = self._generator(node, _ADDED).choice((-1.0, 1.0), size=errors.shape)
-            found[0] = found[0] + np.where(is_whole(results[0], unit), 0.0, signs * errors)
+            sizes = self._errors_of_adding(node, operands[0], results[0].shape, unit)
+            errors = self._generator(node, _ADDED).choice((-1.0, 1.0), size=results[0].shape)
+            errors *= sizes
+            if node.primitive == "softmax":
+                errors *= np.abs(results[0])
+            errors[is_whole(results[0], unit)] = 0.0
+            found[0] += errors
         return found
 
+    def _errors_of_adding(
+        self, node: Node, taken: Array, made: tuple[int, ...], unit: float
+    ) -> Array:
+        """Return how far additions move the elements of a result, as ``error_of_adding`` does."""
+        if (sizes := self.adding.get(node.outputs[0])) is None:
+            adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
+            sizes = error_of_adding(node, taken, made, adding)
+            if taken.size >= _MANY * sizes.size:
+                self.adding[node.outputs[0]] = sizes
+        return sizes
+
     def _generator(self, node: Node, place: int) -> np.random.Generator:
-        return np.random.default_rng((self._seed, node.outputs[0], place % 64))
+        return np.random.default_rng((self.seed, node.outputs[0], place % 64))
 
     def _disturbed(self, node: Node, at: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
@@ -164,6 +183,9 @@ class Rounding:
 
 _ADDED = 32
 """Stands for a place of its own where errors are drawn; primitives have fewer operands."""
+
+_MANY = 64
+"""Terms of a sum for each number that is kept of it: so much less memory than they take."""
 
 _BLOCK = 1 << 15
 """Elements at a time: what is made on the way stays in the processor's cache."""
