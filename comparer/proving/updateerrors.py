@@ -75,7 +75,7 @@ class _RoundingOfMoves(Rounding):
     """Random errors, of what is carried on in units of what is added to it."""
 
     def __init__(self, errors: Rounding, carried: Mapping[int, Sequence[Leaf]]) -> None:
-        super().__init__(errors.units, seed=errors.seed, adding=errors.adding)
+        super().__init__(errors.units, seed=errors.seed, known=errors.known)
         self._carried = carried
 
     def disturb_results(
