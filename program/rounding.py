@@ -9,6 +9,7 @@ large in one element says nothing of its neighbours.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "EXACT",
     "SUMMING",
     "UNIT_ROUNDOFF",
+    "KnownErrors",
     "Rounding",
     "in_blocks",
     "is_whole",
@@ -97,23 +99,37 @@ _COUNTED: dict[str, Callable[[Array, Array], int]] = {
 """How many products each element is the sum of."""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownErrors:
+    """What is the same in all executions of one program with errors of its dtypes."""
+
+    sizes: dict[int, Array] = field(default_factory=dict)
+    """How large the errors of adding are, by the term that is a long sum."""
+    fractional: set[tuple[int, int]] = field(default_factory=set)
+    """The places of operands and results, by term, in which no element is a whole number."""
+
+
 class Rounding:
     """Random errors of one execution."""
 
-    def __init__(self, units: Mapping[int, float], *, seed: int) -> None:
+    def __init__(
+        self, units: Mapping[int, float], *, seed: int, known: KnownErrors | None = None
+    ) -> None:
         """Draw the errors from a seed.
 
         Args:
             units: Unit roundoff of each operator by its id; 0 for operators that are exact.
             seed: Another seed gives other signs.
+            known: What other executions of the program found; this one adds to it. None knows
+                nothing yet.
         """
-        self._units, self._seed = units, seed
+        self.units, self.seed, self.known = units, seed, known or KnownErrors()
 
     def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
         """Return what a primitive takes, with errors where it rounds its terms."""
         if node.primitive not in SUMMING:
             return list(operands)
-        unit = unit_of_terms(node, operands, self._units.get(node.operator, 0.0))
+        unit = unit_of_terms(node, operands, self.units.get(node.operator, 0.0))
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(
@@ -128,17 +144,32 @@ class Rounding:
         """
         if node.primitive in EXACT:
             return list(results)
-        unit = self._units.get(node.operator, 0.0)
+        unit = self.units.get(node.operator, 0.0)
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
-            adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
-            errors = error_of_adding(node, operands[0], results[0], adding)
-            signs = self._generator(node, _ADDED).choice((-1.0, 1.0), size=errors.shape)
-            found[0] = found[0] + np.where(is_whole(results[0], unit), 0.0, signs * errors)
+            sizes = self._errors_of_adding(node, operands[0], results[0].shape, unit)
+            drawn = self._generator(node, _ADDED).integers(0, 2, results[0].shape)
+            errors = np.asarray(2.0 * drawn - 1.0)
+            errors *= sizes
+            if node.primitive == "softmax":
+                errors *= np.abs(results[0])
+            errors[is_whole(results[0], unit)] = 0.0
+            found[0] += errors
         return found
 
+    def _errors_of_adding(
+        self, node: Node, taken: Array, made: tuple[int, ...], unit: float
+    ) -> Array:
+        """Return how far additions move the elements of a result, as ``error_of_adding`` does."""
+        if (sizes := self.known.sizes.get(node.outputs[0])) is None:
+            adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
+            sizes = error_of_adding(node, taken, made, adding)
+            if taken.size >= _MANY * sizes.size:
+                self.known.sizes[node.outputs[0]] = sizes
+        return sizes
+
     def _generator(self, node: Node, place: int) -> np.random.Generator:
-        return np.random.default_rng((self._seed, node.outputs[0], place % 64))
+        return np.random.default_rng((self.seed, node.outputs[0], place % 64))
 
     def _disturbed(self, node: Node, at: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
@@ -150,20 +181,30 @@ class Rounding:
         flat, result = taken.reshape(-1), made.reshape(-1)
         factors = _factors(unit)
         places = generator.integers(0, _DRAWN, flat.size // _BLOCK + 1)
+        is_fractional = (node.outputs[0], at) in self.known.fractional
+        has_whole = False
         with np.errstate(invalid="ignore"):
             for place, start in zip(places, range(0, flat.size, _BLOCK), strict=False):
                 block = flat[start : start + _BLOCK]
                 drawn = factors[place : place + block.size]
                 changed = np.multiply(block, drawn, out=result[start : start + _BLOCK])
+                if is_fractional:
+                    continue
                 whole = np.rint(block) == block
                 if np.count_nonzero(whole):  # seldom, and looked at more closely only then
+                    has_whole = True
                     whole = is_whole(block, unit)
                     changed[whole] = block[whole]
+        if not has_whole:
+            self.known.fractional.add((node.outputs[0], at))
         return made.T if is_turned else made
 
 
 _ADDED = 32
 """Stands for a place of its own where errors are drawn; primitives have fewer operands."""
+
+_MANY = 64
+"""Terms of a sum for each number that is kept of it: so much less memory than they take."""
 
 _BLOCK = 1 << 15
 """Elements at a time: what is made on the way stays in the processor's cache."""

@@ -35,29 +35,29 @@ _PER_ROUNDING = 1 / math.sqrt(3)
 """Root mean square of an error that is anywhere between -1 and 1."""
 
 
-def error_of_adding(node: Node, taken: Array, result: Array, unit: float) -> Array:
+def error_of_adding(node: Node, taken: Array, made: tuple[int, ...], unit: float) -> Array:
     """Return how far the additions of a primitive may move each element of its result.
 
     Args:
         node: One of ``ADDING``.
         taken: What it takes, float64.
-        result: What it makes of that.
+        made: The shape of its result.
         unit: Unit roundoff of the dtype that the kernel adds in.
 
     Returns:
-        Root mean squares of rounding plus what is lost, of the result's shape, >= 0.
+        Root mean squares of rounding plus what is lost, >= 0, that broadcast to the result; of a
+        softmax relative to it.
     """
     attributes: dict[str, Any] = dict(node.attributes)
     axes = attributes["axes"] if "axes" in attributes else (attributes["axis"],)
     axes = [axis % taken.ndim for axis in axes] if taken.ndim else []
     rows, shape = _along(taken, axes)
     if node.primitive in {"sum", "cumsum"}:
-        return _placed(_errors(rows, unit, node), shape, axes, result)
+        return _placed(_errors(rows, unit, node), shape, axes, made)
     with np.errstate(all="ignore"):
         powers = np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf))
         total = np.cumsum(powers, -1) if node.primitive in _SCANS else powers.sum(-1, keepdims=True)
-        share = _placed(_errors(powers, unit, node) / total, shape, axes, result)
-        return share * np.abs(result) if node.primitive == "softmax" else share
+        return _placed(_errors(powers, unit, node) / total, shape, axes, made)
 
 
 def _along(taken: Array, axes: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
@@ -109,11 +109,12 @@ def _in_any_order(rows: Array) -> Array:
     return np.asarray(np.square(total) * growing + variance * (count * (count + 1) / 6))
 
 
-def _placed(errors: Array, shape: tuple[int, ...], axes: Sequence[int], result: Array) -> Array:
+def _placed(
+    errors: Array, shape: tuple[int, ...], axes: Sequence[int], made: tuple[int, ...]
+) -> Array:
     """Return errors of rows where their elements lie in the result."""
-    if errors.shape[-1] == 1 and math.prod(shape) == result.size:
-        return errors.reshape(result.shape)
+    if errors.shape[-1] == 1 and math.prod(shape) == math.prod(made):
+        return errors.reshape(made)
     ndim = len(shape) + len(axes)
     wide = errors.reshape(*shape, *(1,) * (len(axes) - 1), errors.shape[-1])
-    back = np.moveaxis(wide, range(len(shape), ndim), axes) if ndim else wide
-    return np.broadcast_to(back, result.shape)
+    return np.moveaxis(wide, range(len(shape), ndim), axes) if ndim else wide

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from padiff.program import Leaf, Lowered
     from padiff.program.primitives import Array
 
-__all__ = ["Alignment", "Likeness"]
+    from .executed import Sink
+    from .numbering import Numbering
+    from .side import Side
+
+__all__ = ["Alignment", "Likeness", "align"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class Likeness:
     """All that hold the same elements, in whatever layout."""
     same: dict[int, int]
     """One of the same shape whose elements lie in the same order."""
+    executed: dict[int, Array]
+    """The values that were wanted of the candidate."""
 
 
 class Alignment:
@@ -52,7 +58,9 @@ class Alignment:
             DumpFormatError: Elements are damaged.
         """
         self._reference, self._leaves, self._wanted = reference, leaves, wanted
-        self._sketches = _sketched(reference, leaves, wanted, {})
+        self.executed: dict[int, Array]
+        """The wanted values."""
+        self._sketches, self.executed = _sketched(reference, leaves, wanted, {})
         self._terms = {numbers[term]: term for term in self._sketches}
         self._partners = Partners()
         for term, sketch in self._sketches.items():
@@ -74,14 +82,15 @@ class Alignment:
             wanted: Value ids; what they need is executed.
             numbers: Of its terms; what is an expression of the reference is not looked at again.
         """
-        found = Likeness({}, {})
         known = {
             term: self._sketches[one]
             for term, number in enumerate(numbers)
             if (one := self._terms.get(number)) is not None
             and self._reference.specs[one] == candidate.specs[term]
         }
-        for term, sketch in _sketched(candidate, leaves, wanted, known).items():
+        sketches, executed = _sketched(candidate, leaves, wanted, known)
+        found = Likeness({}, {}, executed)
+        for term, sketch in sketches.items():
             others = self._partners.find(candidate.specs[term].count, sketch)
             if not others:
                 continue
@@ -110,17 +119,39 @@ class Alignment:
         return found
 
 
+def align(
+    sides: tuple[Side, Side],
+    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+    numbering: Numbering,
+    sinks: Sequence[Sink],
+) -> tuple[Alignment, Likeness]:
+    """Execute both programs, and find the values that are like each other.
+
+    Args:
+        sides: The reference and the candidate.
+        given: What their leaves hold.
+        numbering: Of their terms.
+        sinks: Results; what they need is executed.
+
+    Raises:
+        ProgramError: Elements lack, or a limit is passed.
+        DumpFormatError: Elements are damaged.
+    """
+    known, found = [sink.reference for sink in sinks], [sink.candidate for sink in sinks]
+    alignment = Alignment(sides[0].lowered, given[0], known, numbering.reference)
+    return alignment, alignment.partners(sides[1].lowered, given[1], found, numbering.candidate)
+
+
 def _sketched(
     lowered: Lowered,
     leaves: Mapping[int, Leaf],
     wanted: Sequence[int],
     known: Mapping[int, Sketch],
-) -> dict[int, Sketch]:
-    """Return the sketches of all terms that the wanted values need, those that are known as is."""
+) -> tuple[dict[int, Sketch], dict[int, Array]]:
+    """Return the sketches of all that wanted values need, those known as is, and these values."""
     found: dict[int, Sketch] = {}
 
     def observe(term: int, array: Array) -> None:
         found[term] = known[term] if term in known else sketch_of(array)
 
-    execute(lowered, leaves, wanted, limits=LIMITS, observe=observe)
-    return found
+    return found, execute(lowered, leaves, wanted, limits=LIMITS, observe=observe)

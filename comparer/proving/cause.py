@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
 
-from .alignment import Alignment
+from .alignment import align
 from .arguments import told_by_arguments
 from .edits import describe
 from .parting import find_parting
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from padiff.program import Leaf
 
+    from .alignment import Alignment, Likeness
     from .executed import Runs, Sink
     from .numbering import Numbering
     from .result import Edit, Place
@@ -47,6 +48,7 @@ def find_cause(
     numbering: Numbering,
     differing: Sequence[Sink],
     agree: Callable[[Runs, Sink], bool],
+    aligned: tuple[Alignment, Likeness] | None = None,
 ) -> Cause:
     """Find why results differ; as much as can be executed within the limits.
 
@@ -56,12 +58,12 @@ def find_cause(
         numbering: Of their terms.
         differing: The results that differ.
         agree: Whether a result of two executed programs agrees.
+        aligned: What ``align`` says of these results; None to ask it.
     """
     wanted = [sink.reference for sink in differing], [sink.candidate for sink in differing]
     cause = Cause()
     try:
-        alignment = Alignment(sides[0].lowered, given[0], wanted[0], numbering.reference)
-        likeness = alignment.partners(sides[1].lowered, given[1], wanted[1], numbering.candidate)
+        alignment, likeness = aligned or align(sides, given, numbering, differing)
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         start = partial(Repair, sides, given, numbering, alignment, differing)
         repair = start(Start(sides[1].lowered))

@@ -71,18 +71,30 @@ class Runs:
         sides: tuple[Side, Side],
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
         sinks: Sequence[Sink],
+        executed: tuple[Mapping[int, Leaf], Mapping[int, Leaf]] = ({}, {}),
     ) -> None:
         """Execute them.
+
+        Args:
+            sides: The reference and the candidate.
+            given: What their leaves hold.
+            sinks: The results.
+            executed: Values that were made of these leaves before. What needs them starts there,
+                but for random errors, which begin at the leaves.
 
         Raises:
             ProgramError: Elements lack, or a limit is passed.
             DumpFormatError: Elements are damaged.
         """
-        self._sides, self._given = sides, given
+        self._sides = sides
+        self._given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
+        self._given = {**executed[0], **given[0]}, {**executed[1], **given[1]}
         self._wanted = _values(sinks)
         self._made: dict[int, tuple[dict[int, Array], dict[int, Array]]] = {}
         """The results of both sides with random errors, by seed."""
-        self._arrays = self.execute(0), self.execute(1)
+        self.arrays = self.execute(0), self.execute(1)
+        """The results of both sides, by value id."""
+        self._given = given
 
     def error(self, sink: Sink) -> float:
         """Return the largest difference over the root mean square of the reference's elements."""
@@ -131,8 +143,8 @@ class Runs:
 
     def is_finite(self, sink: Sink) -> bool:
         """Return whether all elements are finite on both sides."""
-        known = [self._arrays[0][value] for value in (sink.reference, *sink.others)]
-        return all(np.isfinite(one).all() for one in (*known, self._arrays[1][sink.candidate]))
+        known = [self.arrays[0][value] for value in (sink.reference, *sink.others)]
+        return all(np.isfinite(one).all() for one in (*known, self.arrays[1][sink.candidate]))
 
     def agree_within(self, sink: Sink, unit: float) -> bool:
         """Return whether all elements agree within the rounding of a dtype."""
@@ -185,8 +197,8 @@ class Runs:
             known: Results of the reference by value id; None takes those without errors.
             found: Of the candidate.
         """
-        known = self._arrays[0] if known is None else known
-        found = self._arrays[1] if found is None else found
+        known = self.arrays[0] if known is None else known
+        found = self.arrays[1] if found is None else found
         two = found[sink.candidate]
         one = known[sink.reference]
         if sink.rule is not None:

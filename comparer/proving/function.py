@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
+from .alignment import align
 from .cause import Cause, find_cause
 from .coincidence import refuted
 from .construction import with_tables
@@ -216,7 +217,8 @@ class _Comparison:
                 largest=max(joining.errors, default=None),
             )
         try:
-            return self._execute(sinks, left, given)
+            is_refuted = joining is not None and joining.is_refuted
+            return self._execute(sinks, left, given, is_refuted=is_refuted)
         except (ProgramError, DumpFormatError) as error:
             found = _unknown(Unknown.FAILED, str(error))
             return replace(found, constructed=len(sinks) - len(left))
@@ -226,9 +228,21 @@ class _Comparison:
         sinks: list[Sink],
         left: list[Sink],
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        *,
+        is_refuted: bool,
     ) -> FunctionComparison:
-        """Execute what is not equal by construction, and see where it parts."""
-        runs = Runs(self.sides, given, left)
+        """Execute what is not equal by construction, and see where it parts.
+
+        Args:
+            sinks: All results.
+            left: Those that are not.
+            given: What the leaves of both programs hold.
+            is_refuted: Whether a piece differs: so will they, and one execution of each program
+                does for the search for the cause, too.
+        """
+        aligned = align(self.sides, given, self.numbering, left) if is_refuted else None
+        executed = ({}, {}) if aligned is None else (aligned[0].executed, aligned[1].executed)
+        runs = Runs(self.sides, given, left, executed)
         coarse = self._coarse_terms()
         units = {sink: self._unit(sink, coarse) for sink in left}
         errors = [runs.error(sink) for sink in left]
@@ -251,7 +265,8 @@ class _Comparison:
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
-            cause = find_cause(self.sides, given, self.numbering, differing, agree)
+            aligned = aligned if differing == left else None
+            cause = find_cause(self.sides, given, self.numbering, differing, agree, aligned)
             self.repaired = cause.repaired
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
             shown = [sink for sink in self.results if sink in units and is_recorded]

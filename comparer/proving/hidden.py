@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, ProgramError
-from padiff.program import UNIT_ROUNDOFF, Rounding
+from padiff.program import UNIT_ROUNDOFF, KnownErrors, Rounding
 
 from .result import Effect
 
@@ -59,13 +59,14 @@ class Errors:
         """Look which dtype each operator ran in."""
         self.sides = sides
         self.units = units_of(sides[0]), units_of(sides[1])
+        self.known = KnownErrors(), KnownErrors()
 
     def rounding(self, which: int, seed: int) -> Rounding:
         """Return the errors of one execution of the reference (0) or the candidate (1).
 
         Those of the two sides are independent, so that each execution of both gives two squares.
         """
-        return Rounding(self.units[which], seed=2 * seed + which)
+        return Rounding(self.units[which], seed=2 * seed + which, known=self.known[which])
 
     @property
     def growth(self) -> float:

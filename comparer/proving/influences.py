@@ -117,10 +117,9 @@ def _influence_on_reference(
     wanted = [value for value, _ in ends]
     if _is_cut_off(reference, program, _made_by(program, readers), wanted):
         return _UNMEASURED
-    known = runs.execute(0, sinks=results)
     found = execute(program, given, wanted, limits=_LIMITS)
     return _influence(
-        _Move(known[value], found[value], partial(runs.scale, sink), sink.is_loss)
+        _Move(runs.arrays[0][value], found[value], partial(runs.scale, sink), sink.is_loss)
         for value, sink in ends
     )
 

@@ -41,6 +41,8 @@ _BORDERS = frozenset({Role.INPUT, Role.OUTPUT})
 _FACTORS = (-2.0, 2.0)
 """What values are multiplied by in the second set, beside random signs, as powers of two: a ReLU
 that meets no negative element, or a limit that nothing reaches, shows there."""
+_HELD_BYTES = 32 << 20
+"""Of a side, at most."""
 
 
 def joined(
@@ -87,10 +89,15 @@ class Joining:
         self._left = sum(len(side.lowered.nodes) for side in sides)
         """How many primitives may still be executed, of pieces that may turn out to differ."""
         self._known = _recorded(sides[0], numbering.reference)
+        self._refuted: tuple[dict[int, Array], dict[int, Array]] = {}, {}
+        """What the last pieces that do not agree made, of both sides: those behind start there."""
+        self.is_refuted = False
+        """Whether there was one."""
 
     def run(self) -> None:
         """Go through the candidate in its order."""
         self.numbers = self._numbering.of_candidate(self._sides[1].lowered, {}, join=self._join)
+        self._refuted = {}, {}
 
     def is_same(self, sink: Sink) -> bool:
         """Return whether two values that lie alike are one expression now."""
@@ -118,7 +125,7 @@ class Joining:
     def _agree(self, sink: Sink, wanted: int, numbers: Sequence[int]) -> bool:
         """Execute one piece of both programs, from recorded values and from a second set."""
         shared = {number: self._known[number] for number in set(numbers) & self._known.keys()}
-        shared.pop(wanted, None)
+        is_repeated = shared.pop(wanted, None) is not None
         cuts = self._cuts(0, self._numbering.reference, shared), self._cuts(1, numbers, shared)
         places = [
             side.lowered.behind([side.lowered.terms[value]], known=cut.keys())
@@ -129,8 +136,10 @@ class Joining:
         self._left -= sum(map(len, places))
         if self._left < 0:
             return False
-        runs = Runs(self._sides, self._given(cuts, None), [sink])
+        executed = ({}, {}) if is_repeated else self._refuted
+        runs = Runs(self._sides, self._given(cuts, None), [sink], executed)
         if not (runs.is_finite(sink) and runs.agree(sink, partial(self._rounded, runs, sink))):
+            self._hold(runs)
             return False
         second = Second(self._sides, self._leaves)
         if not (second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate])):
@@ -140,6 +149,14 @@ class Joining:
         self.errors.append(runs.error(sink))
         self._left += sum(map(len, places))
         return True
+
+    def _hold(self, runs: Runs) -> None:
+        """Hold what a piece made that does not agree, beside as much as there is room for."""
+        self.is_refuted = True
+        for held, made in zip(self._refuted, runs.arrays, strict=True):
+            held.update(made)
+            while sum(one.nbytes for one in held.values()) > _HELD_BYTES:
+                del held[next(iter(held))]
 
     def _rounded(self, runs: Runs, sink: Sink) -> tuple[Array, float]:
         """Return what rounding did to a piece of the reference, and how large its errors were.

@@ -380,7 +380,8 @@ class Repair:
     def _agrees(self, agree: Callable[[Runs, Sink], bool]) -> bool:
         """Execute the repaired candidate, and return whether all results agree."""
         sides = self._sides[0], replace(self._sides[1], lowered=self.lowered)
-        runs = Runs(sides, (self._given[0], self._leaves()), self._sinks)
+        given = self._given[0], self._leaves()
+        runs = Runs(sides, given, self._sinks, (self._alignment.executed, {}))
         return all(agree(runs, sink) for sink in self._sinks)
 
 

@@ -61,8 +61,7 @@ class UpdateErrors(Errors):
 
     def rounding(self, which: int, seed: int) -> Rounding:
         """Return the errors of one execution of the reference (0) or the candidate (1)."""
-        seed = 2 * seed + which
-        return _RoundingOfMoves(self.units[which], seed=seed, carried=self._carried[which])
+        return _RoundingOfMoves(super().rounding(which, seed), self._carried[which])
 
     def unit_of(self, sink: Sink, known: Array) -> Array:
         """Return what differences are relative to: by how much the update moved each element."""
@@ -75,10 +74,8 @@ class UpdateErrors(Errors):
 class _RoundingOfMoves(Rounding):
     """Random errors, of what is carried on in units of what is added to it."""
 
-    def __init__(
-        self, units: Mapping[int, float], *, seed: int, carried: Mapping[int, Sequence[Leaf]]
-    ) -> None:
-        super().__init__(units, seed=seed)
+    def __init__(self, errors: Rounding, carried: Mapping[int, Sequence[Leaf]]) -> None:
+        super().__init__(errors.units, seed=errors.seed, known=errors.known)
         self._carried = carried
 
     def disturb_results(

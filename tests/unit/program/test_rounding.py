@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from padiff.program import UNIT_ROUNDOFF, Node, Rounding
+from padiff.program import UNIT_ROUNDOFF, KnownErrors, Node, Rounding
 
 NODE = Node(primitive="mul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
 UNIT = UNIT_ROUNDOFF["bfloat16"]
@@ -45,3 +45,29 @@ def test_terms_of_long_sums_are_moved_by_the_rounding_of_partial_sums() -> None:
     single, coarse = (np.abs(one[0] / rows - 1) for one in moved.values())
     assert np.allclose(single, np.sqrt(65) * 2.0**-24, rtol=1e-6)
     assert np.allclose(coarse, 2.0**-8, rtol=1e-6)
+
+
+def test_executions_that_know_of_each_other_make_the_errors_that_each_makes_alone() -> None:
+    array = np.random.default_rng(0).uniform(0.1, 0.9, (4, 256))
+    result, known = array.sum(-1), KnownErrors()
+    axes = (("axes", (1,)), ("keepdims", False))
+    node = Node(primitive="sum", operands=(0,), attributes=axes, outputs=(2,), operator=0)
+
+    for seed in (1, 2):
+        alone = Rounding({0: UNIT}, seed=seed).disturb_results(node, [array], [result])
+        found = Rounding({0: UNIT}, seed=seed, known=known).disturb_results(node, [array], [result])
+        assert np.array_equal(alone[0], found[0])
+        assert (found[0] != result).all()
+
+    assert known.sizes[2].shape == (4,)
+    assert known.fractional == {(2, -1)}
+
+
+def test_whole_numbers_stay_in_each_execution() -> None:
+    array, known = np.array([0.5, 3.0]), KnownErrors()
+
+    for seed in (1, 2):
+        rounding = Rounding({0: UNIT}, seed=seed, known=known)
+        (found,) = rounding.disturb_results(NODE, [array, array], [array])
+        assert found[0] != 0.5
+        assert found[1] == 3.0

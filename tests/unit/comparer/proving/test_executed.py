@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from padiff.comparer.proving.executed import Runs, Sink
+from padiff.comparer.proving.executed import Runs, Sink, disturbing
 from tests.support.small_programs import lowered
 
 if TYPE_CHECKING:
@@ -122,3 +122,17 @@ def test_a_difference_of_few_elements_is_left_to_the_errors_of_float64() -> None
 
     assert not runs.agree(SINK, lambda: pytest.fail("most elements agree"))
     assert runs.disturbed
+
+
+def test_what_was_executed_before_is_not_executed_again_but_with_errors() -> None:
+    before = np.full(64, 7.0)
+    program = SimpleNamespace(operators=(None,))
+    side: Any = SimpleNamespace(lowered=lowered(SHAPES, plain)[0], program=program)
+
+    runs = Runs((side, side), (GIVEN, GIVEN), [SINK], ({2: before}, {}))
+
+    known, found = runs.pair(SINK)
+    assert np.array_equal(known, before)
+    assert np.array_equal(found, GIVEN[0])
+    disturbed = runs.execute(0, disturbing(1, seed=1))[2]
+    np.testing.assert_allclose(disturbed, GIVEN[0], rtol=1e-12)
