@@ -126,8 +126,9 @@ def _of_group(array: Array, starts: Array) -> list[Statistics]:
     sizes = np.diff(bounds)
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
-        minima, maxima = np.minimum.reduceat(wide, starts), np.maximum.reduceat(wide, starts)
-        zeros = np.diff(np.searchsorted(np.flatnonzero(wide == 0), bounds))
+        native = array if array.dtype.char in "fd" else wide
+        minima, maxima = np.minimum.reduceat(native, starts), np.maximum.reduceat(native, starts)
+        zeros = np.diff(np.searchsorted(np.flatnonzero(native == 0), bounds))
         means = np.add.reduceat(wide, starts) / sizes
         squares = np.add.reduceat(np.multiply(wide, wide, out=wide), starts)
         is_in_range = (squares > _SMALLEST_SQUARE) & (squares < np.inf) & np.isfinite(means)
