@@ -45,4 +45,12 @@ def test_no_value_outlives_its_step(record_step: Callable[[Path], None], tmp_pat
         left = {type(one).__name__ for one in gc.get_objects()}
     finally:
         gc.enable()
-    assert not left & {"Stored", "ValueInfo", "Kept", "ProgramBuilder", "OpenCall", "StepWriter"}
+    assert not left & {
+        "Stored",
+        "ValueInfo",
+        "Kept",
+        "ProgramBuilder",
+        "OpenCall",
+        "StepWriter",
+        "Arena",
+    }
