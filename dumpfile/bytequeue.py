@@ -31,7 +31,6 @@ class ByteQueue(Generic[Item]):
             limit_bytes: Room for waiting items; one larger item alone is let through.
             name: Name of the thread.
         """
-        self._work = work
         self._limit = limit_bytes
         self._changed = threading.Condition()
         self._items: list[tuple[Item, int]] = []
@@ -40,7 +39,7 @@ class ByteQueue(Generic[Item]):
         self._is_closed = False
         self.error: BaseException | None = None
         """The error that ended the thread's work, None while there is none."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
         self._thread.start()
 
     def put(self, item: Item, size_bytes: int) -> None:
@@ -75,12 +74,12 @@ class ByteQueue(Generic[Item]):
             self._changed.notify_all()
         self._thread.join()
 
-    def _run(self) -> None:
+    def _run(self, work: Callable[[Item], None]) -> None:
         with _Keeper(self):
             while batch := self._take():
                 done = 0
                 for item, size_bytes in batch:
-                    self._work(item)
+                    work(item)
                     done += size_bytes
                     if done >= _REPORT_BYTES:
                         self._give_room(done)

@@ -109,10 +109,26 @@ def statistics_of_parts(array: Array, starts: Sequence[int]) -> list[Statistics]
             _in_blocks(array[start : start + size])
             for start, size in zip(starts, sizes.tolist(), strict=True)
         ]
+    made: list[Statistics] = []
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(starts):  # as many as a cache holds: each is passed over ten times
+        last = max(int(np.searchsorted(ends, starts[first] + _BLOCK, side="right")), first + 1)
+        begin, end = starts[first], ends[last - 1]
+        made += _of_group(array[begin:end], np.subtract(starts[first:last], begin))
+        first = last
+    return made
+
+
+def _of_group(array: Array, starts: Array) -> list[Statistics]:
+    """Summarise parts, none of them empty nor complex, that are passed over together."""
+    bounds = np.append(starts, array.size)
+    sizes = np.diff(bounds)
     with np.errstate(all="ignore"):
         wide = array.astype(np.float64)
-        minima, maxima = np.minimum.reduceat(wide, starts), np.maximum.reduceat(wide, starts)
-        zeros = np.add.reduceat(wide == 0, starts, dtype=np.int64)
+        native = array if array.dtype.char in "fd" else wide
+        minima, maxima = np.minimum.reduceat(native, starts), np.maximum.reduceat(native, starts)
+        zeros = np.diff(np.searchsorted(np.flatnonzero(native == 0), bounds))
         means = np.add.reduceat(wide, starts) / sizes
         squares = np.add.reduceat(np.multiply(wide, wide, out=wide), starts)
         is_in_range = (squares > _SMALLEST_SQUARE) & (squares < np.inf) & np.isfinite(means)
@@ -126,8 +142,7 @@ def statistics_of_parts(array: Array, starts: Sequence[int]) -> list[Statistics]
             zeros=zeros.tolist(),
         )
     for index in np.flatnonzero(~is_in_range & (zeros < sizes)).tolist():
-        start = starts[index]
-        made[index] = _in_blocks(array[start : start + sizes[index]])
+        made[index] = _in_blocks(array[bounds[index] : bounds[index + 1]])
     return made
 
 

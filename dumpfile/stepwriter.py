@@ -93,7 +93,7 @@ class StepWriter:
             arena or Arena(),
             content,
             thread_name=f"padiff-writer-{step}-{rank}",
-            raise_error=self._raise_error,
+            shown=self._shown,
         )
         self.store_bytes = self._store.store_bytes
         """Stores a small tensor that was copied already; raises as ``store`` does."""
@@ -178,7 +178,7 @@ class StepWriter:
         """
         stored = self._store.store(array, content, arrival)
         if self._store.queue.error is not None:
-            self._raise_error()
+            self._store.raise_error()
         return stored
 
     def deepen(self, stored: Stored, content: Content) -> bool:
@@ -237,7 +237,7 @@ class StepWriter:
             DumpWriteError: Something could not be written.
         """
         self._store.flush()
-        self._raise_error()
+        self._store.raise_error()
 
     def close(self) -> None:
         """Write what is left and the index, and give the file its name.
@@ -249,7 +249,7 @@ class StepWriter:
             return
         self._store.stop()
         try:
-            self._raise_error()
+            self._store.raise_error()
             with collector_paused():
                 self._write_tables(self._store.finish())
             contents = self._sink.write_contents()
@@ -297,14 +297,6 @@ class StepWriter:
             self._sink.abandon()
             with suppress(OSError):  # another rank's file may be in it
                 self._path.parent.rmdir()
-
-    def _raise_error(self) -> None:
-        error = self._store.queue.error
-        if error is None:
-            return
-        if isinstance(error, DumpError) or not isinstance(error, OSError | RuntimeError):
-            raise error
-        raise write_error(f"write {self._shown!r}", error) from error
 
     def _encoded_index(self, values: Sequence[ValueInfo], pools: PoolsBuilder) -> dict[str, Array]:
         names = [column.name for column in TABLES["records"]]

@@ -18,6 +18,7 @@ from .bulk import build_all
 from .bytequeue import ByteQueue
 from .digest import digest_of_bytes
 from .dtypes import Array, dtype_name, numpy_dtype
+from .errors import DumpError, write_error
 from .sampling import is_sampled, sample_positions
 from .schema import Content, Sample, Statistics, ValueInfo
 from .smallvalues import SmallValues
@@ -95,7 +96,7 @@ class ValueStore:
         keep: Keep,
         *,
         thread_name: str,
-        raise_error: Callable[[], None],
+        shown: str,
     ) -> None:
         """Start the thread.
 
@@ -104,10 +105,10 @@ class ValueStore:
             arena: Where elements wait for the thread.
             keep: How much of each value is kept unless ``store`` is told otherwise.
             thread_name: Name of the thread.
-            raise_error: Raises the error that ended the thread's work.
+            shown: The file's path as the user knows it, for messages.
         """
         self._sink, self._arena, self._keep = sink, arena, keep
-        self._raise_error = raise_error
+        self._shown = shown
         self._stored: dict[str, Stored] = {}
         """By digest, which tells the dtype too."""
         self._values: list[ValueInfo] = []
@@ -187,7 +188,7 @@ class ValueStore:
             DumpWriteError: Something stored earlier could not be written.
         """
         if self.queue.error is not None:
-            self._raise_error()
+            self.raise_error()
         content = content or self._keep.content
         if content is Content.SAMPLE:
             return self.store(np.frombuffer(data, numpy_dtype(name)).reshape(shape), content)
@@ -224,6 +225,15 @@ class ValueStore:
         """Wait until everything stored is known by value, or the thread has failed."""
         self._put_small()
         self.queue.drain()
+
+    def raise_error(self) -> None:
+        """Raise the error that ended the thread's work, if any did."""
+        error = self.queue.error
+        if error is None:
+            return
+        if isinstance(error, DumpError) or not isinstance(error, OSError | RuntimeError):
+            raise error
+        raise write_error(f"write {self._shown!r}", error) from error
 
     def stop(self, *, discard: bool = False) -> None:
         """End the thread, after its work or at once."""

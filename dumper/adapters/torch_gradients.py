@@ -50,8 +50,9 @@ class _Hook:
         hooks: Any = tensor._backward_hooks
         if hooks is None:
             hooks = tensor._backward_hooks = OrderedDict()
-            if tensor.grad_fn is not None:
-                tensor.grad_fn._register_hook_dict(tensor)
+            node = tensor.grad_fn  # each look makes an object
+            if node is not None:
+                node._register_hook_dict(tensor)
         hooks[self] = callback
         self._hooks = hooks
 

@@ -44,8 +44,7 @@ class Contents:
                 and no version tells.
         """
         self._adapter, self._key = adapter, adapter.content_key
-        self.store_gradient = self._store_anew if is_spread else self.store
-        """Stores a gradient that arrives."""
+        self._is_spread = is_spread
         self._writer = writer
         self._limit = limit
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
@@ -81,9 +80,10 @@ class Contents:
                 self._kept_bytes -= oldest.size_bytes
         return fresh
 
-    def _store_anew(self, tensor: Tensor, content: Content | None = None) -> Kept:
-        """Store what may have been reduced in place since it was stored."""
-        self.forget(tensor)
+    def store_gradient(self, tensor: Tensor, content: Content | None = None) -> Kept:
+        """Store a gradient, which may have been reduced in place since it was stored."""
+        if self._is_spread:
+            self.forget(tensor)
         return self.store(tensor, content)
 
     def _is_true(self, known: Kept, key: Hashable) -> bool:

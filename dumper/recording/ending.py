@@ -7,6 +7,7 @@ import traceback
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from padiff.dumpfile import PadiffError
 
@@ -27,13 +28,13 @@ class Ending:
             raises: Whether errors are raised where they happen: the run is made for the recording.
         """
         self._name, self._raises = name, raises
-        self._stop: list[Callable[[], None]] = []
+        self._stop: list[WeakMethod[Callable[[], None]]] = []
         self.error: Exception | None = None
         """Why the recording has ended."""
 
     def before(self, stop: Callable[[], None]) -> None:
-        """Call something once the recording ends; it may happen inside any hook."""
-        self._stop.append(stop)
+        """Call a method once the recording ends, inside any hook, if its object still lives."""
+        self._stop.append(WeakMethod(stop))
 
     def because(self, error: Exception) -> None:
         """End the recording, or raise the error that is being handled.
@@ -51,8 +52,10 @@ class Ending:
             file=sys.stderr,
             flush=True,
         )
-        for stop in self._stop:
-            stop()
+        for method in self._stop:
+            stop = method()
+            if stop is not None:
+                stop()
 
     @contextmanager
     def contained(self) -> Iterator[None]:

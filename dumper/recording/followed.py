@@ -41,7 +41,7 @@ class Followed:
         self,
         taken: Callable[[], Iterable[Taken]],
         memory: Callable[[object], Hashable | None],
-        is_made: Callable[[object], bool],
+        is_made: Callable[[object], bool | None],
     ) -> None:
         """Follow nothing yet.
 
@@ -78,6 +78,7 @@ class Followed:
         self._known.clear()
         self._passing.clear()
         self._new.clear()
+        self._taken, self._memory, self._is_made = tuple, _nothing, _nothing  # they refer back
 
     def _list(self) -> None:
         self.is_outdated = False
@@ -92,7 +93,11 @@ class Followed:
     def _is_followed(self, thing: object) -> bool:
         known = self._known.get(id(thing))
         is_known = known is not None and known() is thing
-        return is_known or self._is_made(thing) or self.same(thing) is not None
+        return is_known or bool(self._is_made(thing)) or self.same(thing) is not None
+
+
+def _nothing(_thing: object) -> None:
+    """Know no tensor."""
 
 
 def _parts(things: Iterable[object]) -> Iterator[object]:

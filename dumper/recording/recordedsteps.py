@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordedSteps"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, weakref_slot=True, kw_only=True)
 class RecordedSteps:
     """Counts the steps of a run and records those that are wanted."""
 

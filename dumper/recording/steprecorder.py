@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
@@ -93,7 +94,8 @@ class StepRecorder:
         self._calls: list[OpenCall] = []
         self._calls_of_module: dict[int, int] = {}
         self._handles: list[Handle] = []
-        self._order = -1
+        self._next = count().__next__  # no method of its own, which would keep all of this alive
+        """Returns the next place in the execution order."""
         operators = adapter.operators if program else None
         self._lock = OwnWork() if operators is None else OwnWork(operators.unwatched)
         self._closed = False
@@ -477,10 +479,6 @@ class StepRecorder:
     def _add(self, **fields: Any) -> int:  # noqa: ANN401
         self._records += 1
         return self._writer.add_record(**fields)
-
-    def _next(self) -> int:
-        self._order += 1
-        return self._order
 
 
 def _runner(frame: FrameType | None) -> FrameType | None:
