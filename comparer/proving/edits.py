@@ -67,12 +67,13 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     others = others or _of_part(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
+    is_lone = kind in {EditKind.MISSING, EditKind.EXTRA} and known.number is found.number is None
     return others or Edit(
         kind=kind,
         reference=known.place,
         candidate=found.place,
         changes=() if change is None else (change,),
-        operators=(known.used, found.used),
+        operators=(known.used_in_part, found.used_in_part) if is_lone else (known.used, found.used),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import LeafKind
@@ -122,6 +122,40 @@ class End:
             )
             for one in those
         )
+
+    @property
+    def used_in_part(self) -> tuple[UsedOperator, ...]:
+        """The operators between, those of which only a part is there with its primitives."""
+        return tuple(
+            replace(used, parts=self._parts_of(one))
+            for one, used in zip(self.own, self.used_of(self.own), strict=True)
+        )
+
+    def _parts_of(self, operator: Operator) -> tuple[str, ...]:
+        """Return what an operator computes between; nothing where that is all it computes."""
+        names = {
+            place: node.primitive
+            for place, node in enumerate(self.lowered.nodes)
+            if node.operator == operator.id and node.primitive not in _CONSTANT | LAYOUT
+        }
+        between = [place for place in self.places if place in names]
+        if len(between) == len(names):
+            return ()
+        parts = {place: names[place] for place in between}
+        for place in between:
+            if (summed := self._averaged(place)) in parts:
+                parts[summed] = "mean"
+                del parts[place]
+        return tuple(dict.fromkeys(parts.values()))
+
+    def _averaged(self, place: int) -> int:
+        """Return the position of the sum that a node divides by a number; -1 if it does not."""
+        nodes, producers = self.lowered.nodes, self.lowered.producers
+        if nodes[place].primitive != "div":
+            return -1
+        summed, count = (producers.get(term, -1) for term in nodes[place].operands)
+        is_mean = summed >= 0 and nodes[summed].primitive == "sum"
+        return summed if is_mean and count >= 0 and nodes[count].primitive == "full" else -1
 
     def part_of(self, whole: End) -> Operator | None:
         """Return the operator that is a part of the one that the other side alone has."""

@@ -118,6 +118,8 @@ class UsedOperator:
     arguments: tuple[Argument, ...]
     module: str = ""
     """Path of the module in whose call it ran, empty outside modules."""
+    parts: tuple[str, ...] = ()
+    """The primitives of it that are meant; empty where the whole operator is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,6 +220,8 @@ def _all_used(operators: Sequence[UsedOperator], digits: int) -> str:
 def _used(operator: UsedOperator, digits: int) -> str:
     """Return an operator with its numbers: ``mul, times 0.5``; ``clamp(-1, 1)``."""
     name = _short(operator.name)
+    if operator.parts:
+        return f"{', '.join(operator.parts)} in {name}"
     arguments = ", ".join(_value(one, digits) for one in operator.arguments)
     if name in _NUMBERS and (arguments or name == "neg"):
         return f"{name}, {_NUMBERS[name].format(arguments)}"

@@ -485,3 +485,27 @@ def test_the_report_shows_the_proof(tmp_path: Path) -> None:
 
     assert "proved: relu where the reference has gelu" in report
     assert report.count(f"{Path(__file__).name}:") >= 2
+
+
+def test_of_an_operator_the_part_that_is_left_out_is_named(tmp_path: Path) -> None:
+    weight = torch.linspace(0.5, 1.5, X.shape[-1])
+
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return functional.layer_norm(x, weight.shape, weight).relu()
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * weight).relu()
+
+    paths = []
+    for name, function in (("a", normed), ("b", scaled)):
+        model = _Function(function)
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            model(X)
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    (step,) = padiff.compare(paths[0], paths[1], execute=True).steps
+
+    assert step.executed is not None
+    first = worded_edit(step.executed.function.edits[0])
+    assert first == "left out: mean, sub in layer_norm"

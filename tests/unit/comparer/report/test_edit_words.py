@@ -45,3 +45,10 @@ def test_of_long_slices_the_first_operators_are_named(length: int, words: str) -
     edit = Edit(kind=EditKind.MISSING, reference=PLACE, candidate=PLACE, operators=(steps, ()))
 
     assert worded_edit(edit) == f"left out: {words}"
+
+
+def test_of_an_operator_in_part_the_primitives_are_named() -> None:
+    norm = UsedOperator(name="F.layer_norm", arguments=((8,), 1e-5), parts=("mean", "sub"))
+    edit = Edit(kind=EditKind.MISSING, reference=PLACE, candidate=PLACE, operators=((norm,), ()))
+
+    assert worded_edit(edit) == "left out: mean, sub in layer_norm"
