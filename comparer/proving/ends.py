@@ -125,22 +125,24 @@ class End:
 
     @property
     def used_in_part(self) -> tuple[UsedOperator, ...]:
-        """The operators between, those of which only a part is there with its primitives."""
+        """The operators between, the one that goes on behind the term with its primitives."""
         return tuple(
             replace(used, parts=self._parts_of(one))
             for one, used in zip(self.own, self.used_of(self.own), strict=True)
         )
 
     def _parts_of(self, operator: Operator) -> tuple[str, ...]:
-        """Return what an operator computes between; nothing where that is all it computes."""
+        """Return what an operator computes between if it goes on behind; nothing if it does not."""
+        made = {self.lowered.terms[value] for value in operator.outputs}
+        place = self.lowered.producers.get(self.term, -1)
+        if place < 0 or self.lowered.nodes[place].operator != operator.id or self.term in made:
+            return ()
         names = {
             place: node.primitive
             for place, node in enumerate(self.lowered.nodes)
             if node.operator == operator.id and node.primitive not in _CONSTANT | LAYOUT
         }
         between = [place for place in self.places if place in names]
-        if len(between) == len(names):
-            return ()
         parts = {place: names[place] for place in between}
         for place in between:
             if (summed := self._averaged(place)) in parts:
