@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.run import RunSettings, run
 from padiff.dumper.runs.target import Target
 
-from .case import DIFFERENT, Case, Expected, Group
+from .case import DIFFERENT, SAME, Case, Expected, Group
 from .nets import Net, net, scaled_gradient
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ def cases() -> Iterator[Case]:
     for name, (first, second) in UPDATES.items():
         yield _case(f"10: {name}", first, second)
     for name, faulty in REPAIRED.items():
-        yield _repaired(f"12: {name}", faulty)
+        yield _repaired(f"12: {name}", {}, faulty, Expected(verdicts=DIFFERENT))
+    for kept, other in permutations(KEPT, 2):
+        good, bad = ({"kept": other, "theta": theta} for theta in (1e4, 5e5))
+        name = f"12: {kept} kept, {other} on the candidate"
+        yield _repaired(name, {"kept": kept}, ("rotary", good), Expected(verdicts=SAME))
+        told = Expected(verdicts=DIFFERENT, words="500000 where the reference has 10000")
+        yield _repaired(f"{name}, another base", {"kept": kept}, ("rotary", bad), told)
     yield _case(
         "13: compiled into another function", _compiled(1.0), _compiled(2.0), note="compile|eager"
     )
@@ -199,16 +206,33 @@ UPDATES = {
 # -- 12: weights that are loaded repair the candidate
 
 
-def rotary(*, theta: float = 1e4) -> nn.Module:
-    """Build a net with frequencies that are not saved."""
+KEPT = ("frequencies", "cosines", "nothing")
+"""What a rotary embedding keeps: the rest is computed in each call."""
+
+
+def rotary(*, theta: float = 1e4, kept: str = "frequencies") -> nn.Module:
+    """Build a net with frequencies that are not saved, or with their cosines, or with neither."""
+
+    def frequencies() -> Tensor:
+        result: Tensor = theta ** -(torch.arange(4) / 4)
+        return result
+
+    def cosines(count: int, inverse: Tensor) -> Tensor:
+        return torch.outer(torch.arange(count), inverse).repeat(1, 2).cos()
 
     def forward(self: Model, x: Tensor) -> Tensor:
-        angles = torch.outer(torch.arange(len(x)), self.inv_freq).repeat(1, 2)
-        result: Tensor = self.a(x) * angles.cos()
+        if kept == "cosines":
+            table = self.table[: len(x)]
+        else:
+            table = cosines(len(x), self.inv_freq if kept == "frequencies" else frequencies())
+        result: Tensor = self.a(x) * table
         return result
 
     model = net(forward, a=lambda: nn.Linear(8, 8))
-    model.register_buffer("inv_freq", theta ** -(torch.arange(4) / 4), persistent=False)
+    if kept == "frequencies":
+        model.register_buffer("inv_freq", frequencies(), persistent=False)
+    elif kept == "cosines":
+        model.register_buffer("table", cosines(32, frequencies()), persistent=False)
     return model
 
 
@@ -244,8 +268,10 @@ REPAIRED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def _repaired(name: str, faulty: tuple[str, dict[str, Any]]) -> Case:
-    attribute, options = faulty
+def _repaired(
+    name: str, right: dict[str, Any], other: tuple[str, dict[str, Any]], expected: Expected
+) -> Case:
+    attribute, options = other
 
     def record(out: Path, side: str, arguments: dict[str, Any], weights: Path | None) -> Path:
         (data,) = _rows(0)
@@ -264,10 +290,10 @@ def _repaired(name: str, faulty: tuple[str, dict[str, Any]]) -> Case:
         group=Group.ATTACKS,
         name=name,
         chunk="attacks 12",
-        reference=lambda out: record(out, "reference", {}, None),
+        reference=lambda out: record(out, "reference", right, None),
         reference_key=name,
         candidate=lambda out, reference: record(out, "candidate", options, reference),
-        expected=Expected(verdicts=DIFFERENT),
+        expected=expected,
     )
 
 
