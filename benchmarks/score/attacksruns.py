@@ -40,11 +40,12 @@ def cases() -> Iterator[Case]:
     for name, faulty in REPAIRED.items():
         yield _repaired(f"12: {name}", {}, faulty, Expected(verdicts=DIFFERENT))
     for kept, other in permutations(KEPT, 2):
-        good, bad = ({"kept": other, "theta": theta} for theta in (1e4, 5e5))
         name = f"12: {kept} kept, {other} on the candidate"
-        yield _repaired(name, {"kept": kept}, ("rotary", good), Expected(verdicts=SAME))
+        form: dict[str, Any] = {"kept": other}
+        yield _repaired(name, {"kept": kept}, ("rotary", form), Expected(verdicts=SAME))
         told = Expected(verdicts=DIFFERENT, words="500000 where the reference has 10000")
-        yield _repaired(f"{name}, another base", {"kept": kept}, ("rotary", bad), told)
+        wrong = "rotary", {**form, "theta": 5e5}
+        yield _repaired(f"{name}, another base", {"kept": kept}, wrong, told)
     yield _case(
         "13: compiled into another function", _compiled(1.0), _compiled(2.0), note="compile|eager"
     )
