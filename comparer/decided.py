@@ -151,8 +151,8 @@ def explain_by_rounding(
     for place, pair in open_:
         records, record = judgement.records[place]
         if _is_lone_weight(pair):
-            which, lone = (1, record) if record is not None else (0, records[0])
-            if is_same and not sides[which].index.records[lone].requires_grad:
+            side, lone = (known, records[0]) if record is None else (found, record)
+            if is_same and side.reads_frozen(lone):
                 explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
             continue
         if _is_inside(pair) or _is_on_the_way(pair, update):
@@ -228,6 +228,18 @@ class _Sound:
         is_of_program = is_made and info.phase is not Phase.UPDATE
         is_sound = self._is_trusted or info.value in self._rows
         return is_of_program and info.value is not None and is_sound
+
+    def reads_frozen(self, record: int) -> bool:
+        """Return whether a record is of a weight that does not train, and that an operator reads.
+
+        What no operator read, as an expert that no token went to, says nothing of the function.
+        """
+        recorded = self._recorded
+        if recorded is None or self._records[record].requires_grad:
+            return False
+        value = recorded.borders.get(record)
+        run = (one for one in recorded.program.operators if one.phase is not Phase.UPDATE)
+        return any(value in one.taken for one in run)
 
     @property
     def is_whole(self) -> bool:

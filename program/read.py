@@ -123,13 +123,9 @@ class RecordedProgram:
             _renumbered(one, one.id + count, lambda value: same.get(value, value))
             for one in self.program.operators
         ]
-        front = _in_calls(
-            [
-                _renumbered(built.operators[one], place, number)
-                for place, one in enumerate(operators)
-            ],
-            rest,
-        )
+        front = [
+            _renumbered(built.operators[one], place, number) for place, one in enumerate(operators)
+        ]
         values = {
             one.id: one if one.producer is None else replace(one, producer=one.producer + count)
             for one in self.program.values

@@ -207,13 +207,14 @@ class Placed(nn.Module):
             self.places = nn.Embedding(16, 8)
             self.places.weight.data = self.made(16)
             self.places.weight.requires_grad = keep == "trained"
+        self.is_read = keep != "unread"
 
     def made(self, length):
         angles = torch.arange(length).float()[:, None] * torch.logspace(0, -3, 4)
         return torch.cat([angles.sin(), angles.cos()], -1)
 
     def forward(self, x):
-        if hasattr(self, "places"):
+        if hasattr(self, "places") and self.is_read:
             return self.linear(x + self.places(torch.arange(len(x))))
         return self.linear(x + self.made(len(x)))
 """
@@ -549,9 +550,11 @@ def test_one_number_is_all_that_is_told_of_tables(
         ("nothing", "frozen", Verdict.MATCH),
         ("trained", "nothing", Verdict.DIVERGED),
         ("nothing", "trained", Verdict.DIVERGED),
+        ("unread", "nothing", Verdict.DIVERGED),
+        ("nothing", "unread", Verdict.DIVERGED),
     ],
 )
-def test_a_weight_that_one_side_computes_may_lack_if_it_does_not_train(
+def test_a_weight_that_one_side_computes_may_lack_if_it_is_read_and_does_not_train(
     one: str, other: str, verdict: Verdict
 ) -> None:
     known = dumped("known", "keeping.py:Placed", "--model-arg", f'keep="{one}"')
