@@ -10,6 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from padiff.comparer.report.escape import printable
+from padiff.comparer.report.fault_words import worded_making
 from padiff.dumpfile import statistics_of
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.result import SideName
@@ -107,7 +108,9 @@ def draw_comparison(
     console.print(f"verdict: {'match' if is_match else 'diverged'}")
     shown = list(judged) if verbose else bad
     if shown:
-        table = _table("candidate", "shape", "reference", "verdict", "max abs", "rel l2", "atol")
+        made = ["holds"] * any(one.made for one in shown)
+        columns = ("candidate", "shape", "reference", "verdict", "max abs", "rel l2", "atol")
+        table = _table(*columns, *made)
         for one in shown:
             record = candidate.index.records[one.pair.candidate]
             numbers = one.metrics
@@ -119,6 +122,7 @@ def draw_comparison(
                 _number(None if numbers is None else numbers.max_abs),
                 _number(None if numbers is None else numbers.relative_l2),
                 _number(one.tolerance.atol),
+                *("" if one.made is None else worded_making(one.made) for _ in made),
             )
         console.print(table)
     _draw_alone(console, plan, reference, candidate)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Address, CompareError, Phase, dtype_name
+from padiff.program import UNIT_ROUNDOFF
 
 from .judging.basis import Basis
 from .judging.metrics import measure
 from .judging.tolerance import TolerancePolicy
+from .proving import Made, making_of
 from .result import Metrics, Tolerance, Verdict
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class JudgedWeight:
     tolerance: Tolerance
     metrics: Metrics | None = None
     """None where the two could not be compared."""
+    made: Made | None = None
+    """How the candidate's is made of what it should hold, where it diverged and that is known."""
 
     @property
     def is_match(self) -> bool:
@@ -52,7 +56,8 @@ def compare_weights(
         target = candidate.index.records[pair.candidate]
         sources = [reference.index.records[one] for one in pair.reference]
         found = candidate.array(target)
-        expected = pair.rule.apply([reference.array(one) for one in sources], target.shape)
+        parts = [reference.array(one) for one in sources]
+        expected = pair.rule.apply(parts, target.shape)
         chosen = policy.choose(
             _address(reference, sources[0]),
             _address(candidate, target),
@@ -63,8 +68,14 @@ def compare_weights(
         except CompareError:
             judged.append(JudgedWeight(pair=pair, verdict=Verdict.INCOMPARABLE, tolerance=chosen))
             continue
-        verdict = Verdict.DIVERGED if metrics.mismatched else Verdict.MATCH
-        judged.append(JudgedWeight(pair=pair, verdict=verdict, tolerance=chosen, metrics=metrics))
+        verdict, made = Verdict.MATCH, None
+        if metrics.mismatched:
+            dtypes = dtype_name(expected.dtype), dtype_name(found.dtype)
+            unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
+            verdict, made = Verdict.DIVERGED, making_of(pair.rule, parts, found, unit)
+        judged.append(
+            JudgedWeight(pair=pair, verdict=verdict, tolerance=chosen, metrics=metrics, made=made)
+        )
     return tuple(judged)
 
 

@@ -31,6 +31,7 @@ from .rounding import (
     KnownErrors,
     Rounding,
     in_blocks,
+    signs_alike,
     summing_growth,
     unit_of_terms,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "own_errors",
     "read_lowered",
     "read_program",
+    "signs_alike",
     "summing_growth",
     "unit_of_terms",
 ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .summing import ADDING, error_of_adding
+from .summing import ADDING, error_in_order, error_of_adding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +32,7 @@ __all__ = [
     "Rounding",
     "in_blocks",
     "is_whole",
+    "signs_alike",
     "summing_growth",
     "unit_of_terms",
 ]
@@ -107,13 +108,20 @@ class KnownErrors:
     """How large the errors of adding are, by the term that is a long sum."""
     fractional: set[tuple[int, int]] = field(default_factory=set)
     """The places of operands and results, by term, in which no element is a whole number."""
+    in_order: dict[int, Array | None] = field(default_factory=dict)
+    """By how much adding one after another makes products of matrices off, by their term."""
 
 
 class Rounding:
     """Random errors of one execution."""
 
     def __init__(
-        self, units: Mapping[int, float], *, seed: int, known: KnownErrors | None = None
+        self,
+        units: Mapping[int, float],
+        *,
+        seed: int,
+        known: KnownErrors | None = None,
+        by_value: bool = False,
     ) -> None:
         """Draw the errors from a seed.
 
@@ -122,8 +130,12 @@ class Rounding:
             seed: Another seed gives other signs.
             known: What other executions of the program found; this one adds to it. None knows
                 nothing yet.
+            by_value: Whether equal elements of an array get equal errors, and products of matrices
+                those of adding in order, as in a kernel: where tokens are all the same, their
+                errors are, too, and add up. It takes several times as long.
         """
         self.units, self.seed, self.known = units, seed, known or KnownErrors()
+        self._by_value = by_value
 
     def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
         """Return what a primitive takes, with errors where it rounds its terms."""
@@ -148,13 +160,18 @@ class Rounding:
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
             sizes = self._errors_of_adding(node, operands[0], results[0].shape, unit)
-            drawn = self._generator(node, _ADDED).integers(0, 2, results[0].shape)
-            errors = np.asarray(2.0 * drawn - 1.0)
-            errors *= sizes
+            # Of what one sum is in, all elements are off together.
+            errors = sizes * self._signs(node, sizes)
             if node.primitive == "softmax":
-                errors *= np.abs(results[0])
-            errors[is_whole(results[0], unit)] = 0.0
+                errors = errors * np.abs(results[0])
+            errors = np.where(is_whole(results[0], unit), 0.0, errors)
             found[0] += errors
+        if unit and self._by_value and node.primitive == "matmul":
+            term = node.outputs[0]
+            if term not in self.known.in_order:
+                self.known.in_order[term] = error_in_order(operands[0], operands[1])
+            added = self.known.in_order[term]
+            found[0] = found[0] if added is None else found[0] + added
         return found
 
     def _errors_of_adding(
@@ -168,6 +185,13 @@ class Rounding:
                 self.known.sizes[node.outputs[0]] = sizes
         return sizes
 
+    def _signs(self, node: Node, sizes: Array) -> Array:
+        """Return random signs for errors of some sizes."""
+        generator = self._generator(node, _ADDED)
+        if self._by_value:
+            return signs_alike(sizes, _salt(generator))
+        return 2.0 * generator.integers(0, 2, sizes.shape) - 1.0
+
     def _generator(self, node: Node, place: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, node.outputs[0], place % 64))
 
@@ -180,6 +204,7 @@ class Rounding:
         made = np.empty_like(taken)
         flat, result = taken.reshape(-1), made.reshape(-1)
         factors = _factors(unit)
+        salt = _salt(generator) if self._by_value else None
         places = generator.integers(0, _DRAWN, flat.size // _BLOCK + 1)
         is_fractional = (node.outputs[0], at) in self.known.fractional
         has_whole = False
@@ -187,6 +212,8 @@ class Rounding:
             for place, start in zip(places, range(0, flat.size, _BLOCK), strict=False):
                 block = flat[start : start + _BLOCK]
                 drawn = factors[place : place + block.size]
+                if salt is not None:
+                    drawn = 1 + unit * signs_alike(block, salt)
                 changed = np.multiply(block, drawn, out=result[start : start + _BLOCK])
                 if is_fractional:
                     continue
@@ -219,6 +246,32 @@ def _factors(unit: float) -> npt.NDArray[np.float64]:
     found = 1 + unit * signs
     found.flags.writeable = False
     return found
+
+
+_ODD = np.uint64(1)
+_UNSIGNED = np.uint64((1 << 63) - 1)
+_SPREADING = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 over the golden ratio: its multiples lie evenly (Knuth, The Art of Computer Programming,
+volume 3, 2nd ed., section 6.4)."""
+
+
+def _salt(generator: np.random.Generator) -> int:
+    return int(generator.integers(1 << 63))
+
+
+def signs_alike(array: Array, salt: int) -> npt.NDArray[np.float64]:
+    """Return 1 or -1 for each number, at random, and the same for numbers of one magnitude.
+
+    Args:
+        array: Real or complex, of which the real part decides.
+        salt: Below 2**63; another one gives other signs.
+    """
+    real = array.real if array.dtype.kind == "c" else array
+    bits = np.ascontiguousarray(real, np.float64).view(np.uint64) & _UNSIGNED
+    bits *= np.uint64(salt) | _ODD
+    bits ^= bits >> np.uint64(32)
+    bits *= _SPREADING
+    return 1.0 - 2.0 * (bits >> np.uint64(63))
 
 
 def in_blocks(*arrays: Array, out: Array | None = None) -> Iterator[tuple[Array, ...]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .lowering import Node
     from .primitives import Array
 
-__all__ = ["ADDING", "error_of_adding"]
+__all__ = ["ADDING", "error_in_order", "error_of_adding"]
 
 ADDING = frozenset({"cumsum", "log_softmax", "logcumsumexp", "logsumexp", "softmax", "sum"})
 """Primitives that add all elements along axes, or their exponentials."""
@@ -58,6 +58,37 @@ def error_of_adding(node: Node, taken: Array, made: tuple[int, ...], unit: float
         powers = np.exp(rows - rows.max(axis=-1, keepdims=True, initial=-np.inf))
         total = np.cumsum(powers, -1) if node.primitive in _SCANS else powers.sum(-1, keepdims=True)
         return _placed(_errors(powers, unit, node) / total, shape, axes, made)
+
+
+def error_in_order(left: Array, right: Array) -> Array | None:
+    """Return how far a product of matrices is off where its terms are added one after another.
+
+    Errors of equal terms are equal as long as the sum stays between two powers of two, so that they
+    grow with the number of terms and not with its root: tokens may be all the same.
+
+    Args:
+        left: Shape (..., M, K), float64; the product is added in float32.
+        right: Shape (..., K, N), float64.
+
+    Returns:
+        Shape (..., M, N), float64; None for vectors, and where it takes too long.
+    """
+    if min(left.ndim, right.ndim) <= 1:
+        return None
+    exact = np.matmul(left, right)
+    count = left.shape[-1]
+    if exact.size * count > _MOST_IN_ORDER:
+        return None
+    rows = np.moveaxis(left.astype(np.float32), -1, 0)[..., None]
+    columns = np.moveaxis(right.astype(np.float32), -2, 0)[..., None, :]
+    added = np.zeros(exact.shape, np.float32)
+    for row, column in zip(rows, columns, strict=True):
+        added += row * column
+    return np.asarray(added - exact)
+
+
+_MOST_IN_ORDER = 1 << 26
+"""Products that are added one after another: a tenth of a second."""
 
 
 def _along(taken: Array, axes: Sequence[int]) -> tuple[Array, tuple[int, ...]]:

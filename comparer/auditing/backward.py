@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import Phase
-from padiff.program import UNIT_ROUNDOFF, summing_growth
+from padiff.program import UNIT_ROUNDOFF, signs_alike, summing_growth
 
 from .adjoint import apart, lean_signs, look, summed
 from .forward import Measured, meaningful
@@ -295,9 +295,9 @@ class _Way:
 
         That pass takes from each gradient the mean of all, and both round: with one element, or
         where one has all the weight, next to nothing is left of them. The same is done here to
-        the directions that arrive at the softmax, with random signs.
+        the directions that arrive at the softmax, with random signs, equal ones of equal weights.
         """
-        random = np.random.default_rng([self._value, seed])
+        salt = int(np.random.default_rng([self._value, seed]).integers(1 << 63))
         total = 0.0
         for one, gradient in self._gradients:
             nodes = [node for node in one.nodes if node.primitive in _NORMALIZING]
@@ -315,8 +315,8 @@ class _Way:
                 else:
                     continue  # it is recorded: nothing moves there
                 made = above[node.outputs[0]]
-                signs = random.choice((-1.0, 1.0), made.shape)
-                errors = signs * _cancelling(node, made, np.abs(tangent))
+                errors = _cancelling(node, made, np.abs(tangent))
+                errors = errors * signs_alike(errors, salt)
                 moved = [
                     self._known.compute_behind(one, node.outputs[0], made + way * step * errors)
                     for way in (1.0, -1.0)
@@ -324,6 +324,23 @@ class _Way:
                 products = gradient * apart(*moved) / (2 * step)
                 total += self._known.units[node.operator] * float(products.sum())
         return total
+
+    def in_order(self, slopes: Sequence[Array]) -> float:
+        """Return what adding the products one after another in float32 rounds.
+
+        Errors of equal products are equal, as those of tokens that are all the same: they grow with
+        their number, not with its root. What a weight gets is a sum over all tokens for each
+        feature, what a query gets one over the keys.
+        """
+        squares = 0.0
+        for (one, gradient), slope in zip(self._gradients, slopes, strict=True):
+            products = gradient * _finite(slope)
+            if products.size > self._point.size and products.ndim > 1:
+                is_convolved = any("convolution" in node.primitive for node in one.nodes)
+                rows = np.moveaxis(products, 1 if is_convolved else -1, -1)
+                rows = rows.reshape(-1, rows.shape[-1])
+                squares += max(_off_in_order(rows), _off_in_order(rows.T))
+        return math.sqrt(squares)
 
     def bends(self, step: float) -> float:
         """Return how much of the products is uncertain, since there is a kink within a step.
@@ -355,6 +372,12 @@ class _Way:
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+def _off_in_order(rows: Array) -> float:
+    """Return the sum of the squares of the errors of the sums over rows, added in float32."""
+    off = np.cumsum(rows, 0, np.float32)[-1] - rows.sum(0)
+    return float(np.vdot(off, off))
+
+
 def _finite(elements: Array) -> Array:
     return np.where(np.isfinite(elements), elements, 0.0)
 
@@ -363,10 +386,16 @@ _NORMALIZING = frozenset({"softmax", "log_softmax"})
 
 
 def _cancelling(node: Node, made: Array, tangent: Array) -> Array:
-    """Return what is added up and taken off again for each element, by magnitude."""
+    """Return what is added up and taken off again for each element, by magnitude.
+
+    A kernel may add one after another: what that rounds counts in units of rounding.
+    """
     axis: int = dict(node.attributes)["axis"]
     weights = made if node.primitive == "softmax" else np.exp(made)
-    total = tangent + (weights * tangent).sum(axis, keepdims=True)
+    terms = weights * tangent
+    mean = terms.sum(axis, keepdims=True)
+    added = np.cumsum(terms, axis, np.float32).take([-1], axis)
+    total = tangent + mean + np.abs(added - mean) / UNIT_ROUNDOFF["float32"]
     return np.asarray(weights * total if node.primitive == "softmax" else total)
 
 
@@ -397,9 +426,10 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
         for each in (way.products(step, seed=seed) for seed in range(RUNS))
     ]
     cancelled = [way.cancelled(step, seed=seed) for seed in range(RUNS)]
+    rounding = float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled))))
     return terms, _Doubt(
         difference=changes[best] + way.bends(step) + way.underflow(slopes[best]),
-        rounding=float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled)))),
+        rounding=math.hypot(rounding, way.in_order(slopes[best])),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import ProgramError
-from padiff.program import execute, execute_with_spread, in_blocks, of_elements
+from padiff.program import KnownErrors, execute, execute_with_spread, in_blocks, of_elements
 
 from .limits import BRIEF_RUNS, LARGEST_ELEMENT, LARGEST_ERROR, MORE_RUNS, RUNS, UNDERFLOW
 from .projected import project
@@ -123,9 +123,12 @@ def _with_random_errors(
     """Measure in units of what random errors do, and say what the error looks like."""
     recorded, exact = known.elements(part.wanted), known.compute(part)
     squares, done = np.zeros(exact.shape), 0
+    alike: KnownErrors | None = None
     for runs in (*((BRIEF_RUNS,) if answers.is_brief else ()), RUNS, MORE_RUNS):
+        if runs == MORE_RUNS:  # equal elements round alike, and their errors add up
+            squares, done, alike = np.zeros(exact.shape), 0, KnownErrors()
         for seed in range(done, runs):
-            squares += _squares_apart(known.compute(part, seed=seed), exact)
+            squares += _squares_apart(known.compute(part, seed=seed, alike=alike), exact)
         done = runs
         spread = np.sqrt(squares / runs)
         found = _measured(recorded, exact, spread, dtype, part.operators)

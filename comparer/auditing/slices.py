@@ -13,6 +13,7 @@ from padiff.program import (
     UNIT_ROUNDOFF,
     VOCABULARY,
     Execution,
+    KnownErrors,
     Limits,
     Rounding,
     cut,
@@ -260,6 +261,7 @@ class KnownProgram:
         *,
         changed: Mapping[int, Array] | None = None,
         seed: int | None = None,
+        alike: KnownErrors | None = None,
     ) -> Array:
         """Execute a part of the program.
 
@@ -267,13 +269,18 @@ class KnownProgram:
             part: Of this program.
             changed: Elements by value id that stand for recorded ones.
             seed: Of the random errors to make; None makes none.
+            alike: What was found of errors that are as alike as what they are of; None draws each
+                by itself.
 
         Raises:
             ProgramError: Elements lack, or the program cannot be executed.
             DumpFormatError: Elements are damaged.
         """
         leaves = self.leaves(part)
-        rounding = None if seed is None else Rounding(self.units, seed=seed)
+        rounding = None
+        if seed is not None:
+            is_alike = alike is not None
+            rounding = Rounding(self.units, seed=seed, known=alike, by_value=is_alike)
         leaves.update(changed or {})
         return execute(self.lowered, leaves, [part.wanted], rounding=rounding)[part.wanted]
 

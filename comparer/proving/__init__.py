@@ -5,6 +5,7 @@ from __future__ import annotations
 from .earlier import read_earlier
 from .listing import Listed, Listing, Output, list_program
 from .questions import ask_all
+from .remade import making_of
 from .result import (
     Answer,
     Change,
@@ -17,6 +18,8 @@ from .result import (
     FunctionComparison,
     Influence,
     LeafDifference,
+    Made,
+    Making,
     Parting,
     Place,
     Unknown,
@@ -40,6 +43,8 @@ __all__ = [
     "LeafDifference",
     "Listed",
     "Listing",
+    "Made",
+    "Making",
     "Output",
     "Parting",
     "Place",
@@ -50,5 +55,6 @@ __all__ = [
     "UsedOperator",
     "ask_all",
     "list_program",
+    "making_of",
     "read_earlier",
 ]

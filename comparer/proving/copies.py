@@ -13,6 +13,7 @@ from padiff.dumpfile import LeafKind, numpy_dtype
 from padiff.pairing.steps import PICKING
 from padiff.program import DERIVED_ROUNDINGS, UNIT_ROUNDOFF
 
+from .remade import making_of
 from .result import Answer, LeafDifference
 
 if TYPE_CHECKING:
@@ -259,6 +260,7 @@ def _difference(
     if not count:
         return None
     first = reference.program.values[pair.reference[0]]
+    unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in kinds)
     return LeafDifference(
         reference=first.name,
         candidate=end.name,
@@ -266,6 +268,7 @@ def _difference(
         elements=count,
         of=int(one.size),
         largest=float(np.max(off)) / size if size else float(np.max(off)),
+        made=making_of(pair.rule, parts, found, unit),
     )
 
 

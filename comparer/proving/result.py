@@ -154,6 +154,42 @@ class Edit:
     other weights and inputs show the fault."""
 
 
+class Making(StrEnum):
+    """How a leaf is made of the elements that it should hold."""
+
+    PLAIN = "plain"
+    """As they lie in the reference, without the rule for the candidate's layout."""
+    AXES = "axes"
+    """With the axes in another order."""
+    REVERSED = "reversed"
+    """Backwards along an axis."""
+    BLOCKS = "blocks"
+    """In blocks along an axis, all of one size, in another order."""
+    NESTED = "nested"
+    """Along an axis split into three, of which the last two changed places."""
+    ORDER = "order"
+    """In another order: along an axis, or of single elements."""
+    SCALED = "scaled"
+    """Each times a number."""
+    SHIFTED = "shifted"
+    """Each plus a number."""
+    CONSTANT = "constant"
+    """Not at all: all elements are one number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """How a leaf is made of the elements that it should hold."""
+
+    kind: Making
+    axis: int | None = None
+    """Along which they were moved, None where none is meant."""
+    numbers: tuple[float, ...] = ()
+    """The order of axes or blocks, the lengths that an axis was split into, or the number."""
+    rule: str = ""
+    """That was left out, of the kind plain."""
+
+
 _BEHIND = frozenset({"gradient", "tie", "state"})
 """Kinds of leaf differences that no forward pass depends on."""
 
@@ -180,6 +216,8 @@ class LeafDifference:
     """The operator that cuts a gradient off, on the side that has it."""
     holds: str = ""
     """The reference's leaf that it is a copy of instead; empty where it is none."""
+    made: Made | None = None
+    """How it is made of the elements that it should hold; None where that is not known."""
     influence: Influence | None = None
     """None of what no forward pass takes."""
 
@@ -295,8 +333,10 @@ class FunctionComparison:
     is_coincidence: bool = False
     """Whether what was executed agrees, and differs with other weights and inputs."""
     tolerated: int = 0
-    """Those behind recorded values, which agree within the rounding of their dtype, and those that
-    are no values of the programs."""
+    """Those behind recorded values, which agree within the rounding of their dtype, and rounded
+    numbers that are no values of the programs."""
+    facts: int = 0
+    """Flags, whole numbers and text among the results: equal unless they are a difference."""
     largest: float | None = None
     """The largest error of what was executed, over the root mean square of the reference's."""
     effect: Effect | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from padiff.dumpfile import Content, LeafKind, Phase, Role
+from padiff.dumpfile import Content, LeafKind, Phase, Role, numpy_dtype
 from padiff.program import UNIT_ROUNDOFF
 
 from .executed import ROUNDINGS, Sink
@@ -45,6 +45,13 @@ class Results:
     """Those that are values of both programs."""
     facts: list[RecordPair] = field(default_factory=list)
     """Those that are not."""
+
+    def rounded(self, candidate: Side) -> int:
+        """Count the facts that have rounded elements, so that only a tolerance can judge them."""
+        index = candidate.file.index
+        rows = [index.records[pair.candidate].value for pair in self.facts]
+        dtypes = [index.values[row].dtype for row in rows if row is not None]
+        return sum(numpy_dtype(one).kind not in "biu" for one in dtypes)
 
     def differences(self, reference: Side, candidate: Side) -> list[LeafDifference]:
         """Return the facts that differ.

@@ -98,7 +98,9 @@ def _function(found: FunctionComparison) -> Iterator[str]:
     error = "" if found.largest is None else f"; largest error {number(found.largest)} of its size"
     if found.effect is not None:
         error = f"; largest error {_effect(found.effect, 'size')}"
-    yield from _asked("same function?    ", found, tolerated * bool(found.tolerated), error)
+    facts = f"{count(found.facts)} flags, whole numbers or text"
+    more = [tolerated] * bool(found.tolerated) + [facts] * bool(found.facts)
+    yield from _asked("same function?    ", found, ", ".join(more), error)
 
 
 def _asked(

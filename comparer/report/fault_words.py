@@ -12,6 +12,7 @@ from padiff.comparer.proving import (
     Edit,
     EditKind,
     LeafDifference,
+    Making,
     Parting,
     UnsoundValue,
     UpdateDifference,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from padiff.comparer.auditing.result import AuditedValue
-    from padiff.comparer.proving import Change, Influence, Listed, Place, UsedOperator
+    from padiff.comparer.proving import Change, Influence, Listed, Made, Place, UsedOperator
     from padiff.comparer.result import Divergence
     from padiff.program import Argument
 
@@ -119,17 +120,45 @@ def worded_leaf(one: LeafDifference) -> str:
     name = one.candidate or one.reference
     if one.kind == "tie":
         return f"parameter {name}: of its own, where the reference shares {one.reference}"
-    if one.holds:
+    if one.holds and one.made is None:
         return f"{one.kind} {name}: it holds what is {one.holds} in the reference"
     if one.largest is None and one.kind != "gradient":
         return f"{one.kind} {name}: not bit-equal; the reference keeps no elements of it"
     if one.largest is None:
         place = "" if one.place is None else f", cut off by {worded_place(one.place)}"
         return f"{one.kind} of {name}: on one side only{place}"
-    return (
-        f"{one.kind} {name}: {count(one.elements)} of {count(one.of)} elements, "
-        f"by up to {number(one.largest)} of its size"
-    )
+    off = f"{count(one.elements)} of {count(one.of)} elements"
+    size = f"by up to {number(one.largest)} of its size"
+    if one.made is None:
+        return f"{one.kind} {name}: {off}, {size}"
+    return f"{one.kind} {name}: {worded_making(one.made)} ({off}, {size})"
+
+
+def worded_making(made: Made) -> str:
+    """Return how a leaf is made of what it should hold, as a clause."""
+    numbers = made.numbers
+    along = "" if made.axis is None else f" along axis {made.axis}"
+    if made.kind is Making.PLAIN:
+        return f"as it lies in the reference, without the rule {made.rule!r}"
+    if made.kind is Making.CONSTANT:
+        return f"each element is {number(numbers[0])}"
+    if made.kind is Making.SHIFTED:
+        word = "more" if numbers[0] > 0 else "less"
+        return f"each element {number(abs(numbers[0]))} {word}"
+    if made.kind is Making.SCALED:
+        return f"each element times {number(numbers[0])}"
+    if made.kind is Making.AXES and len(numbers) == 2:  # noqa: PLR2004 -- a matrix
+        return "transposed"
+    return _MAKING[made.kind].format(along=along, numbers=", ".join(map(str, numbers)))
+
+
+_MAKING = {
+    Making.AXES: "axes in the order {numbers}",
+    Making.REVERSED: "reversed{along}",
+    Making.BLOCKS: "equal blocks{along} in the order {numbers}",
+    Making.NESTED: "moved{along} as by reshape({numbers}).swapaxes(1, 2)",
+    Making.ORDER: "the same elements in another order{along}",
+}
 
 
 def worded_unsound(one: AuditedValue) -> str:

@@ -64,3 +64,16 @@ def test_a_wrong_gradient_before_a_softmax_is_found(form: str, tmp_path: Path) -
     found = audited(model, tmp_path, _inputs(4))
 
     assert [one.module for one in found.unsound][:1] == ["query"]
+
+
+@pytest.mark.parametrize("form", ["fused", "written", "module"])
+def test_tokens_that_are_all_the_same_round_alike_and_are_not_blamed(
+    form: str, tmp_path: Path
+) -> None:
+    model = _Attention(form, sharpness=1.0)
+    token = torch.linspace(-1, 1, 8).sin()
+    inputs = {"x": token.expand(2, 5, 8), "memory": token.expand(2, 600, 8)}
+
+    found = audited(model, tmp_path, inputs)
+
+    assert [one.module for one in found.unsound] == []

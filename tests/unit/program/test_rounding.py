@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from padiff.program import UNIT_ROUNDOFF, KnownErrors, Node, Rounding
+from padiff.program import UNIT_ROUNDOFF, KnownErrors, Node, Rounding, signs_alike
 
 NODE = Node(primitive="mul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
 UNIT = UNIT_ROUNDOFF["bfloat16"]
@@ -71,3 +71,40 @@ def test_whole_numbers_stay_in_each_execution() -> None:
         (found,) = rounding.disturb_results(NODE, [array, array], [array])
         assert found[0] != 0.5
         assert found[1] == 3.0
+
+
+def test_equal_numbers_get_equal_errors_where_that_is_asked_for() -> None:
+    array = np.tile(np.random.default_rng(0).uniform(0.1, 0.9, 500), 4)
+
+    (alike,) = Rounding({0: UNIT}, seed=1, by_value=True).disturb_results(NODE, [], [array])
+    (others,) = Rounding({0: UNIT}, seed=2, by_value=True).disturb_results(NODE, [], [array])
+
+    assert np.allclose(np.abs(alike / array - 1), UNIT, rtol=1e-6)
+    assert (alike.reshape(4, -1) == alike[:500]).all()
+    # Of 500 numbers some 250 get another sign, and some 250 one that is negative.
+    assert 190 < np.count_nonzero((alike != others)[:500]) < 310
+    assert 190 < np.count_nonzero(alike[:500] < array[:500]) < 310
+
+
+def test_signs_do_not_depend_on_that_of_the_number() -> None:
+    array = np.linspace(-1, 1, 64)
+
+    signs = signs_alike(array, 5)
+
+    assert np.array_equal(signs, signs_alike(-array, 5))
+    assert np.array_equal(signs, signs_alike(array + 1j, 5))
+    assert set(signs) == {-1.0, 1.0}
+
+
+def test_errors_of_equal_terms_grow_with_their_number() -> None:
+    node = Node(primitive="matmul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
+    unit = UNIT_ROUNDOFF["float32"]
+    found = {}
+    for count in (64, 4096):
+        rows, columns = np.full((2, count), 1 / count), np.full((count, 3), 0.7)
+        rounding = Rounding({0: unit}, seed=1, by_value=True)
+        (moved,) = rounding.disturb_results(node, [rows, columns], [rows @ columns])
+        found[count] = float(np.abs(moved / 0.7 - 1).max()) / unit
+
+    assert found[64] < 32
+    assert found[4096] > 256

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.program import UNIT_ROUNDOFF, Node, Rounding
+from padiff.program.summing import error_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,3 +130,19 @@ def test_what_was_counted_is_exact() -> None:
     (moved,) = Rounding({0: UNIT}, seed=1).disturb_results(node, [counted], [exact])
 
     assert np.array_equal(moved, exact)
+
+
+def test_a_product_in_order_is_off_by_what_float32_rounds() -> None:
+    random = np.random.default_rng(0)
+    left, right = random.standard_normal((2, 3, 64)), random.standard_normal((64, 5))
+
+    found = error_in_order(left, right)
+
+    assert found is not None
+    assert found.shape == (2, 3, 5)
+    assert 0 < np.abs(found).max() < 64 * UNIT * np.abs(left).max() * np.abs(right).max() * 64
+
+
+@pytest.mark.parametrize("shapes", [((64,), (64, 5)), ((4096, 4096), (4096, 8))])
+def test_vectors_and_large_products_are_left_out(shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert error_in_order(np.zeros(shapes[0]), np.zeros(shapes[1])) is None
