@@ -25,6 +25,7 @@ from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
 from .rounding import (
+    CHOOSING,
     EXACT,
     SUMMING,
     UNIT_ROUNDOFF,
@@ -38,6 +39,7 @@ from .rounding import (
 from .spread import Spread, execute_with_spread, own_errors
 
 __all__ = [
+    "CHOOSING",
     "COMMUTATIVE",
     "DERIVED_ROUNDINGS",
     "DRAWN",

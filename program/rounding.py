@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .primitives import Array
 
 __all__ = [
+    "CHOOSING",
     "EXACT",
     "SUMMING",
     "UNIT_ROUNDOFF",
@@ -61,6 +62,12 @@ EXACT = frozenset({
     "where", "windows", "xor",
 })  # fmt: skip
 """Primitives that move, choose, compare or count: they round nothing."""
+
+CHOOSING = frozenset({
+    "argmax", "argmin", "cast", "ceil", "cummax", "cummin", "equal", "floor", "less", "less_equal",
+    "nonzero", "round", "search", "sign", "sort", "trunc", "unique",
+})  # fmt: skip
+"""Exact primitives whose results jump: where numbers are equal, the least error turns them."""
 
 SUMMING = frozenset({
     "cholesky", "convolution", "convolution_transposed", "cumprod", "cumsum", "determinant",
@@ -135,6 +142,8 @@ class Rounding:
                 errors are, too, and add up. It takes several times as long.
         """
         self.units, self.seed, self.known = units, seed, known or KnownErrors()
+        self.held: Mapping[int, Array] = {}
+        """Results of choices that no error turns, by term."""
         self._by_value = by_value
 
     def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
@@ -155,7 +164,8 @@ class Rounding:
             results: What it made of that.
         """
         if node.primitive in EXACT:
-            return list(results)
+            made = zip(node.outputs, results, strict=True)
+            return [self.held.get(term, one) for term, one in made]
         unit = self.units.get(node.operator, 0.0)
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":

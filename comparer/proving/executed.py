@@ -8,12 +8,15 @@ ones left behind may be off by more, others by less.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import ConfigError
 from padiff.program import UNIT_ROUNDOFF, Limits, Rounding, execute
+
+from .choices import choices_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,6 +98,11 @@ class Runs:
         self.arrays = self.execute(0), self.execute(1)
         """The results of both sides, by value id."""
         self._given = given
+
+    @cached_property
+    def _choices(self) -> tuple[Mapping[int, Array], Mapping[int, Array]]:
+        """What both sides chose alike, which no errors turn."""
+        return choices_alike(self._sides, self._given, self._wanted, LIMITS)
 
     def error(self, sink: Sink) -> float:
         """Return the largest difference over the root mean square of the reference's elements."""
@@ -182,6 +190,8 @@ class Runs:
         if not wanted:
             return {}
         lowered, given = self._sides[which].lowered, self._given[which]
+        if rounding is not None:
+            rounding.held = self._choices[which]
         return execute(lowered, given, wanted, limits=LIMITS, rounding=rounding)
 
     def pair(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,19 +253,23 @@ def test_a_rate_that_is_off_by_less_than_rounding_is_a_finding(
 
 
 def test_updates_that_cannot_be_weighed_are_different(tmp_path: Path) -> None:
-    """With random errors some places in a table are too large, whichever weight is weighed."""
+    """With random errors some places in a table are too large, whichever weight is weighed.
 
-    def pick(model: Any) -> None:  # noqa: ANN401
+    The places of the two sides are not the same, so that errors may turn them.
+    """
+
+    def pick(model: Any, *, count: int) -> None:  # noqa: ANN401
         table = torch.full((3, 64), 1.0)
         with torch.no_grad():
             for parameter in model.parameters():
-                places = torch.full((64,), 2.9999998)
+                places = torch.full((count,), 2.9999998)
                 for _ in range(8):
                     places = places * (1.0 + 0.0 * parameter.grad.sum())
                 parameter.grad.mul_(table[places.long()].mean())
 
-    reference = trained(tmp_path, "reference", sgd(), before=pick)
-    candidate = trained(tmp_path, "candidate", sgd(lr=0.1 * (1 + 3e-8)), before=pick)
+    reference = trained(tmp_path, "reference", sgd(), before=partial(pick, count=64))
+    other = sgd(lr=0.1 * (1 + 3e-8))
+    candidate = trained(tmp_path, "candidate", other, before=partial(pick, count=65))
 
     update = executed(reference, candidate)[0].function.update
 
