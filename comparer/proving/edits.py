@@ -46,14 +46,9 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
             (sides[1], made.lowered, exchange.candidate, made.numbers, readers[1]),
         )
     )
-    numbers = numbering.reference[exchange.reference], made.numbers[exchange.candidate]
-    inputs = (
-        sorted(numbering.reference[term] for term in known.inputs),
-        sorted(made.numbers[term] for term in found.inputs),
-    )
     edit = _argument(known, found) or _other_operand(known, found)
     if edit is None:
-        edit = _of_operators(known, found, _kind(known, found, numbers, inputs))
+        edit = _of_operators(known, found, _kind(known, found))
     places = (
         None if place is None else replace(place, slice=end.slice)
         for place, end in ((edit.reference, known), (edit.candidate, found))
@@ -98,7 +93,8 @@ def _argument(known: End, found: End) -> Edit | None:
     """Return an edit of arguments or of a number, if that is what differs."""
     if max(len(known.own), len(found.own)) > 1:
         return _attribute(known, found)
-    pairs = [(one, two) for one in known.around for two in found.around if one.name == two.name]
+    meant = _meant(known, found), _meant(found, known)
+    pairs = [(one, two) for one in meant[0] for two in meant[1] if one.name == two.name]
     for one, two in pairs:
         changes = _which_differ(_differences(known, found, one, two), known, found)
         if changes:
@@ -119,6 +115,18 @@ def _argument(known: End, found: End) -> Edit | None:
         edit = _edit(kind, changes, known, found, (known.around[0], found.around[0]))
         return replace(edit, times=len(set(found.readers)) or 1)
     return _attribute(known, found)
+
+
+def _meant(end: End, other: End) -> list[Operator]:
+    """Return the operators of one side of which an argument may be another one.
+
+    What reads a term on is not meant where the other side alone has operators, unless one of those
+    reads on, too.
+    """
+    is_alone = bool(other.own) and not end.own and end.number is other.number is None
+    if not is_alone or {one.id for one in other.own} & set(other.readers):
+        return end.around
+    return [one for one in end.around if one.id not in end.readers]
 
 
 def _attribute(known: End, found: End) -> Edit | None:
@@ -276,19 +284,29 @@ def _changes(known: Mapping[str, Argument], found: Mapping[str, Argument]) -> tu
     )
 
 
-def _kind(
-    known: End, found: End, numbers: tuple[int, int], inputs: tuple[list[int], list[int]]
-) -> EditKind:
+def _kind(known: End, found: End) -> EditKind:
     """Return what kind of edit an exchange is that changes no argument."""
     if not known.own and not found.own:
         return EditKind.OPERAND
-    if not found.own and numbers[1] in inputs[0]:
+    if not found.own and _reads(known, found):
         return EditKind.MISSING
-    if not known.own and numbers[0] in inputs[1]:
+    if not known.own and _reads(found, known):
         return EditKind.EXTRA
+    inputs = [sorted(end.numbers[term] for term in end.inputs) for end in (known, found)]
     if inputs[0] == inputs[1] and _forms(known) == _forms(found):
         return EditKind.EXCHANGED
     return EditKind.OTHER
+
+
+def _reads(one: End, other: End) -> bool:
+    """Return whether one side reads what the other side's term is, in whatever layout.
+
+    A part of an operator may be what both have: its own operands count, too.
+    """
+    terms = one.lowered.terms
+    taken = [terms[value] for each in one.own for value in each.taken if value in terms]
+    found = {one.numbers[term] for each in (*one.inputs, *taken) for term in one.laid_from(each)}
+    return any(other.numbers[term] in found for term in other.laid_from(other.term))
 
 
 def _forms(end: End) -> list[tuple[str, str]]:

@@ -259,13 +259,12 @@ class End:
         slots = (
             f"{operator.name}[{slot}]"
             for slot, value in enumerate(operator.outputs)
-            if len(operator.outputs) > 1 and term in self._laid_from(value)
+            if len(operator.outputs) > 1 and term in self.laid_from(self.lowered.terms.get(value))
         )
         return next(slots, operator.name)
 
-    def _laid_from(self, value: int) -> set[int]:
-        """Return the term of a value, and those that its operator laid out to make it."""
-        term = self.lowered.terms.get(value)
+    def laid_from(self, term: int | None) -> set[int]:
+        """Return a term, and those that were laid out otherwise to make it."""
         found: set[int] = set()
         while term is not None and term not in found:
             found.add(term)

@@ -1,0 +1,71 @@
+"""What is told of one operator more or less, beside others of its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+import padiff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class _Block(nn.Module):
+    def __init__(self, form: Callable[[_Block, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.out = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.one, self.other = nn.LayerNorm(8), nn.LayerNorm(8)
+        for norm in (self.one, self.other):
+            nn.init.normal_(norm.weight)
+        self.form = form
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.form(self, x)
+
+
+FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
+    "too much: mul, times 1.01;": (
+        lambda net, x: net.query(x) * 0.25,
+        lambda net, x: (net.query(x) * 1.01) * 0.25,
+    ),
+    "left out: mul, times 0.5;": (
+        lambda net, x: (net.query(x) * 0.5) * 0.25,
+        lambda net, x: net.query(x) * 0.25,
+    ),
+    "other of mul: 0.26 where the reference has 0.25;": (
+        lambda net, x: net.query(x) * 0.25,
+        lambda net, x: net.query(x) * 0.26,
+    ),
+    "alpha of add: 2 where the reference has 1;": (
+        lambda net, x: torch.add(x, net.query(x)),
+        lambda net, x: torch.add(x, net.query(x), alpha=2),
+    ),
+    "left out: layer_norm([8]);": (  # what another norm makes of the same value is common to both
+        lambda net, x: net.query(net.one(x)) + net.out(net.other(x)),
+        lambda net, x: net.query(x) + net.out(net.other(x)),
+    ),
+    "too much: layer_norm([8]);": (
+        lambda net, x: net.query(x) + net.out(net.other(x)),
+        lambda net, x: net.query(net.one(x)) + net.out(net.other(x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("words", FORMS)
+def test_an_operator_more_or_less_is_told_as_that(words: str, tmp_path: Path) -> None:
+    paths = []
+    for name, form in zip(("reference", "candidate"), FORMS[words], strict=True):
+        net = _Block(form)
+        with padiff.record(net, name=name, out=tmp_path) as recorder:
+            net(torch.arange(16.0).reshape(2, 8).sin())
+        paths.append(recorder.path)
+
+    found = padiff.compare(*paths)
+
+    assert f"proved: {words}" in str(found).partition("\n")[0]
