@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import StepFile
+    from padiff.program import Operator
 
     from .judging.judge import Judgement
     from .proving import Execution, UpdateComparison
@@ -255,7 +256,7 @@ class _Sound:
         carrying = carrying_gradients(recorded)
         apart = (one for one in run if one.no_grad and one.id not in carrying)
         late = (value for one in apart for value in one.taken)
-        if any(map(cuts, run)) or any(map(recorded.got_gradient, late)):
+        if any(map(self._cuts_off, filter(cuts, run))) or any(map(recorded.got_gradient, late)):
             return False
         if self._is_trusted:
             return True
@@ -269,6 +270,24 @@ class _Sound:
             and recorded.has_gradient(value)
             and recorded.has_elements(value)
         )
+
+    def _cuts_off(self, operator: Operator) -> bool:
+        """Return whether a gradient might flow on behind an operator that hands none back.
+
+        What comes of buffers and constants alone has none to hand on.
+        """
+        assert self._recorded is not None
+        program, got_gradient = self._recorded.program, self._recorded.got_gradient
+        seen, open_ = set(), list(operator.taken)
+        while open_:
+            value = open_.pop()
+            if value not in seen:
+                seen.add(value)
+                if got_gradient(value):
+                    return True
+                maker = program.values[value].producer
+                open_ += () if maker is None else program.operators[maker].taken
+        return False
 
     def _model_outputs(self) -> set[int]:
         """Return what the model gives: nobody saw where its gradients come from."""

@@ -277,7 +277,8 @@ def signs_alike(array: Array, salt: int) -> npt.NDArray[np.float64]:
         salt: Below 2**63; another one gives other signs.
     """
     real = array.real if array.dtype.kind == "c" else array
-    bits = np.ascontiguousarray(real, np.float64).view(np.uint64) & _UNSIGNED
+    bits = np.array(real, np.float64, order="C").view(np.uint64)
+    bits &= _UNSIGNED
     bits *= np.uint64(salt) | _ODD
     bits ^= bits >> np.uint64(32)
     bits *= _SPREADING

@@ -317,8 +317,11 @@ class _Way:
                 made = above[node.outputs[0]]
                 errors = _cancelling(node, made, np.abs(tangent))
                 errors = errors * signs_alike(errors, salt)
+                # A mask may be looked for in what the softmax takes.
                 moved = [
-                    self._known.compute_behind(one, node.outputs[0], made + way * step * errors)
+                    self._known.compute_behind(
+                        one, node.outputs[0], made + way * step * errors, self._shifted(0.0)
+                    )
                     for way in (1.0, -1.0)
                 ]
                 products = gradient * apart(*moved) / (2 * step)
@@ -335,8 +338,10 @@ class _Way:
         squares = 0.0
         for (one, gradient), slope in zip(self._gradients, slopes, strict=True):
             products = gradient * _finite(slope)
-            if products.size > self._point.size and products.ndim > 1:
-                is_convolved = any("convolution" in node.primitive for node in one.nodes)
+            names = {node.primitive for node in one.nodes}
+            is_summed = products.size > self._point.size or "matmul" in names
+            if is_summed and products.ndim > 1:
+                is_convolved = any("convolution" in name for name in names)
                 rows = np.moveaxis(products, 1 if is_convolved else -1, -1)
                 rows = rows.reshape(-1, rows.shape[-1])
                 squares += max(_off_in_order(rows), _off_in_order(rows.T))

@@ -336,14 +336,27 @@ class KnownProgram:
         execute(self.lowered, leaves, [part.wanted], observe=look)
         return found
 
-    def compute_behind(self, part: Part, term: int, elements: Array) -> Array:
+    def compute_behind(
+        self,
+        part: Part,
+        term: int,
+        elements: Array,
+        changed: Mapping[int, Array] | None = None,
+    ) -> Array:
         """Execute what a part makes of one of its terms, beside recorded elements.
+
+        Args:
+            part: Of this program.
+            term: Made on the way.
+            elements: Those that it gets.
+            changed: Elements by value id that stand for recorded ones.
 
         Raises:
             ProgramError: Elements lack, or the program cannot be executed.
             DumpFormatError: Elements are damaged.
         """
-        run = Execution(self.lowered, self.leaves(part), Limits(), None)
+        leaves = {**self.leaves(part), **(changed or {})}
+        run = Execution(self.lowered, leaves, Limits(), None)
         run.given[term] = part.wanted, elements
         return run.compute([part.wanted])[part.wanted]
 

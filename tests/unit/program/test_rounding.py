@@ -108,3 +108,15 @@ def test_errors_of_equal_terms_grow_with_their_number() -> None:
 
     assert found[64] < 32
     assert found[4096] > 256
+
+
+def test_a_number_stays_one_where_equal_numbers_get_equal_errors() -> None:
+    node = Node(
+        primitive="sum", operands=(0,), attributes=(("axes", ()), ("keepdims", False)),
+        outputs=(2,), operator=0,
+    )  # fmt: skip
+
+    rounding = Rounding({0: UNIT}, seed=1, by_value=True)
+    (found,) = rounding.disturb_results(node, [np.array(0.3)], [np.array(0.3)])
+
+    assert np.shape(found) == np.shape(signs_alike(np.array(0.3), 1)) == ()
