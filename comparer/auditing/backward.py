@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import Phase
-from padiff.program import UNIT_ROUNDOFF, summing_growth
+from padiff.program import UNIT_ROUNDOFF, count_products, summing_growth
 
 from .adjoint import apart, lean_signs, look, summed
 from .forward import Measured, meaningful
@@ -197,6 +197,9 @@ class _Doubt:
     And what numbers so near to zero that kernels flush them may add."""
     rounding: float = 0.0
     """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
+    addends: float = 0.0
+    """How many products each element of the gradient is the sum of, where more is known than how
+    many elements were made of it."""
 
 
 def _defect(own: Products, terms: Sequence[Products]) -> float:
@@ -205,7 +208,8 @@ def _defect(own: Products, terms: Sequence[Products]) -> float:
 
 def _ratio(own: Products, terms: Sequence[Products], unit: float, doubt: _Doubt) -> float:
     """Return the defect that is not in doubt, in units of the rounding of its terms."""
-    unit *= summing_growth(sum(one.count for one in terms) // max(own.count, 1))
+    count = sum(one.count for one in terms) // max(own.count, 1)
+    unit *= summing_growth(max(count, int(doubt.addends)))
     size = math.sqrt(own.squares + sum(one.squares for one in terms))
     largest = max(one.magnitudes for one in (own, *terms))
     left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * largest
@@ -279,6 +283,33 @@ class _Way:
         moved = sum(float(np.abs(_finite(slope)).sum()) for slope in slopes)
         dtype = self._known.program.values[self._value].dtype
         return UNDERFLOW.get(dtype, 0.0) * (moved + float(np.abs(self.direction).sum()))
+
+    def addends(self, products: Sequence[Array]) -> float:
+        """Return how many products each element of the gradient is the sum of."""
+        own, lowered = self._known.lowered.terms[self._value], self._known.lowered
+        total = 0.0
+        for (part, _), one in zip(self._gradients, products, strict=True):
+            readers = [node for node in part.nodes if own in node.operands[:2]]
+            shapes = [[lowered.specs[term].shape for term in node.operands] for node in readers]
+            each = [count_products(*pair) for pair in zip(readers, shapes, strict=True)]
+            total += one.size * max(each, default=1)
+        return total / max(self.direction.size, 1)
+
+    def repeated(self, products: Sequence[Array]) -> float:
+        """Return how far the sum may be off since the same number is added again and again.
+
+        It is rounded alike each time, as the gradient of a mean is in the bias of a convolution:
+        such errors add up, and do not cancel (Higham and Mary, A new approach to probabilistic
+        rounding error analysis, 2019, section 3.2). Each partial sum may be off by the unit
+        roundoff, and their mean size is half of the whole: kernels that have a lane for each
+        channel add all of a channel one by one.
+        """
+        sizes = np.abs(np.concatenate([one.reshape(-1) for one in products]))
+        kinds = np.unique(sizes.astype(np.float32), return_counts=True)
+        counts = np.where(kinds[0] > 0, kinds[1], 0).astype(np.float64)
+        alike = np.minimum(counts, self.addends(products))
+        unit = UNIT_ROUNDOFF[self._known.program.values[self._value].dtype]
+        return float((kinds[0] * counts * alike).sum()) * unit / 2
 
     @cached_property
     def unresolved(self) -> float:
@@ -398,8 +429,12 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
     ]
     cancelled = [way.cancelled(step, seed=seed) for seed in range(RUNS)]
     return terms, _Doubt(
-        difference=changes[best] + way.bends(step) + way.underflow(slopes[best]),
+        difference=changes[best]
+        + way.bends(step)
+        + way.underflow(slopes[best])
+        + way.repeated(terms),
         rounding=float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled)))),
+        addends=way.addends(terms),
     )
 
 

@@ -94,7 +94,19 @@ def _triangular(b: Builder, a: Arguments) -> Term:
     return mat.solve_triangular(b, a.A, a.B, upper=upper, unit=unit)
 
 
+_MOST_ROWS = 25
+"""Of more rows on either side distances are made of a product of matrices (torch.cdist)."""
+
+
 def _distances(b: Builder, a: Arguments) -> Term:
+    is_many = max(a.x1.shape[-2], a.x2.shape[-2]) > _MOST_ROWS
+    by_product = {"use_mm_for_euclid_dist", *["use_mm_for_euclid_dist_if_necessary"] * is_many}
+    if float(a.p) == 2 and (a.compute_mode or "use_mm_for_euclid_dist_if_necessary") in by_product:  # noqa: PLR2004
+        axes = (a.x1.ndim - 1,)
+        squares = [b("sum", x * x, axes=axes, keepdims=True) for x in (a.x1, a.x2)]
+        product = (a.x1 * -2.0) @ s.swap(b, a.x2, -1, -2)
+        total = product + squares[0] + s.swap(b, squares[1], -1, -2)
+        return b("sqrt", b("maximum", total, 0.0))
     apart = s.unsqueeze(b, a.x1, a.x1.ndim - 1) - s.unsqueeze(b, a.x2, a.x2.ndim - 2)
     return norms.vector_norm(b, apart, a.p, (apart.ndim - 1,), keepdims=False)
 
