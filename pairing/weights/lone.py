@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["MOVED", "pair_lone", "pair_moved"]
+__all__ = ["MOVED", "choose_within", "pair_lone", "pair_moved"]
 
 _GUESS, _LIKELY, _NAMED = 0.3, 0.6, 0.7
 _MOST = 4
@@ -79,6 +79,43 @@ def pair_lone(
             made, choice = _between(ours[place], theirs[place])
             found = Lone(pairs=(*found.pairs, *made), choices=(*found.choices, *choice))
     return found
+
+
+def choose_within(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> tuple[list[WeightPair], list[WeightChoice]]:
+    """Let a run decide between parameters of one size in one class that are paired by their order.
+
+    That the class is its partner's says nothing of which of them is which.
+
+    Args:
+        sides: Both sides.
+        pairs: All that are paired.
+
+    Returns:
+        The pairs, those in question in their first way, and what can be decided.
+    """
+    entries = [
+        {entry.record.id: entry for unit in side.units for entry in unit.entries} for side in sides
+    ]
+    groups: dict[tuple[int, int, tuple[int, ...]], list[WeightPair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.paired_by is PairedBy.POSITION and pair.is_ambiguous and len(pair.reference) == 1:
+            one, two = entries[0][pair.reference[0]], entries[1][pair.candidate]
+            size = one.neutral_shape
+            if len(set(size)) == len(size):  # else it may lie in several ways
+                place = one.record.module, two.record.module, tuple(sorted(size))
+                groups[place].append(pair)
+    choices = [
+        _choice(
+            [entries[0][pair.reference[0]] for pair in group],
+            [entries[1][pair.candidate] for pair in group],
+        )
+        for group in groups.values()
+        if 1 < len(group) <= _MOST
+    ]
+    first = {pair.candidate: pair for choice in choices for pair in choice.ways[0].pairs}
+    return [first.get(pair.candidate, pair) for pair in pairs], choices
 
 
 def _taken(pairs: Sequence[WeightPair]) -> tuple[set[int], set[int]]:

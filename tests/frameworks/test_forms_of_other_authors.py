@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import padiff
 from padiff.comparer import Comparison, Verdict
+from tests.support.carrying import carried
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -397,3 +398,39 @@ def test_a_sign_that_stands_elsewhere_is_no_cause_beside_two_faults(tmp_path: Pa
     assert executed is not None
     assert len(executed.function.edits) == 2
     assert "neg" not in _told(result)
+
+
+class _Attending(nn.Module):
+    """Weigh what two vectors tell of each row and of the one before it."""
+
+    def __init__(self, own: str, before: str) -> None:
+        super().__init__()
+        self.names = own, before
+        for name in sorted(self.names):
+            setattr(self, name, nn.Parameter(torch.zeros(1, 2, 3)))
+        self.fc, self.bias = nn.Linear(6, 6), nn.Parameter(torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.fc(x).unflatten(-1, (2, 3))
+        own, before = (getattr(self, name) for name in self.names)
+        scores = (rows * own).sum(-1) + (rows.roll(1, 0) * before).sum(-1)
+        return (rows * scores.softmax(0)[..., None]).flatten(-2) + self.bias
+
+
+@pytest.mark.parametrize("activation", [nn.ELU, nn.ReLU])
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_two_vectors_of_a_class_that_no_name_tells_apart_are_told_by_a_run(
+    names: tuple[str, str], activation: Thing, tmp_path: Path
+) -> None:
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(1))
+    both = "here", "there"
+    reference = nn.Sequential(_Attending(*both), nn.ELU(), _Attending(*both))
+    candidate = nn.Sequential(_Attending(*names), activation(), _Attending(*names))
+
+    plan, error = carried(tmp_path, reference, candidate, x, mean=0.1, seed=0)
+
+    loaded = plan.loaded or {}
+    assert (error < 1e-5) == (activation is nn.ELU)
+    for at in (0, 2):
+        for own, other in zip(names, both, strict=True):
+            assert loaded[f"{at}.{own}"] == (f"{at}.{other}",)
