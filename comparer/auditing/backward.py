@@ -208,12 +208,18 @@ def _defect(own: Products, terms: Sequence[Products]) -> float:
 
 def _ratio(own: Products, terms: Sequence[Products], unit: float, doubt: _Doubt) -> float:
     """Return the defect that is not in doubt, in units of the rounding of its terms."""
-    count = sum(one.count for one in terms) // max(own.count, 1)
-    unit *= summing_growth(max(count, int(doubt.addends)))
+    growth = summing_growth(sum(one.count for one in terms) // max(own.count, 1))
+    adding = _unit_of_sums(unit) * summing_growth(int(doubt.addends))
     size = math.sqrt(own.squares + sum(one.squares for one in terms))
     largest = max(one.magnitudes for one in (own, *terms))
     left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * largest
-    return max(left, 0.0) / max(math.hypot(unit * size, doubt.rounding), 1e-300)
+    rounding = math.hypot(max(unit * growth, adding) * size, doubt.rounding)
+    return max(left, 0.0) / max(rounding, 1e-300)
+
+
+def _unit_of_sums(unit: float) -> float:
+    """Return the unit roundoff of partial sums: kernels of coarser dtypes add in float32."""
+    return min(unit, UNIT_ROUNDOFF["float32"])
 
 
 class _Way:
@@ -308,7 +314,7 @@ class _Way:
         kinds = np.unique(sizes.astype(np.float32), return_counts=True)
         counts = np.where(kinds[0] > 0, kinds[1], 0).astype(np.float64)
         alike = np.minimum(counts, self.addends(products))
-        unit = UNIT_ROUNDOFF[self._known.program.values[self._value].dtype]
+        unit = _unit_of_sums(UNIT_ROUNDOFF[self._known.program.values[self._value].dtype])
         return float((kinds[0] * counts * alike).sum()) * unit / 2
 
     @cached_property

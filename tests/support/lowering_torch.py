@@ -416,6 +416,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f()",
     ),
     "argmin": ("f(3, 4)", "f(3, 4), 1", "f(3, 4), 0, True"),
+    **dict.fromkeys(["_is_all_true", "_is_any_true"], ("b(3, 4)", "b(0)")),
     "all": ("b(3, 4)", "b(3, 4), 1", "i(2, 3, 4), 0, True", "f(3)"),
     "any": ("b(3, 4)", "b(3, 4), 1", "i(2, 3, 4), 0, True", "f(3)"),
     "var": (
@@ -700,6 +701,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 2), f(3, 3), True",
         "f(2, 3, 2), f(2, 3, 3), upper=False",
     ),
+    "linalg.inv_ex": ("torch.eye(3) * 5 + u(3, 3)", "torch.eye(3) * 5 + u(2, 3, 3)"),
+    "linalg.cholesky_ex": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1), upper=True"),
     "linalg.cholesky": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1)"),
     "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)",),
     "linalg.svdvals": ("f(3, 4)", "f(2, 4, 3)"),

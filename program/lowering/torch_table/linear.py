@@ -118,6 +118,24 @@ def _pair_distances(b: Builder, a: Arguments) -> Term:
     return norms.vector_norm(b, apart, a.p, (1,), keepdims=False)
 
 
+def _checked(of: Rule) -> Rule:
+    """Return what a rule returns, and a zero for each matrix: it could be decomposed."""
+
+    def rule(b: Builder, a: Arguments) -> Result:
+        result = of(b, a)
+        return result, s.filled(b, b.expected[1].shape, 0, Kind.INT)
+
+    return rule
+
+
+def _cholesky(b: Builder, a: Arguments) -> Term:
+    return mat.cholesky(b, a.input, upper=bool(a.upper))
+
+
+def _inverse(b: Builder, a: Arguments) -> Term:
+    return b("inverse", a.input)
+
+
 def _vecdot(b: Builder, a: Arguments) -> Term:
     x = b("conj", a.x) if a.x.kind is Kind.COMPLEX else a.x
     product = x * a.y
@@ -256,7 +274,8 @@ ROWS: tuple[Row, ...] = (
         "input, n",
         lambda b, a: mat.power(b, a.input, s.integer(b, a.n)),
     ),
-    row("inverse .inverse linalg.inv", "input", lambda b, a: b("inverse", a.input)),
+    row("inverse .inverse linalg.inv", "input", _inverse),
+    row("linalg.inv_ex", "input, *, check_errors=False", _checked(_inverse)),
     row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),
     row("slogdet .slogdet linalg.slogdet", "input", _sign_and_log),
     row("logdet .logdet", "input", lambda b, a: b.many("sign_determinant", a.input)[1]),
@@ -270,8 +289,9 @@ ROWS: tuple[Row, ...] = (
     row(
         "linalg.cholesky cholesky .cholesky",
         "input, upper=False",
-        lambda b, a: mat.cholesky(b, a.input, upper=bool(a.upper)),
+        _cholesky,
     ),
+    row("linalg.cholesky_ex", "input, *, upper=False, check_errors=False", _checked(_cholesky)),
     row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
     row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
     row("linalg.vecdot", "x, y, dim=-1", _vecdot),
