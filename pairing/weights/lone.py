@@ -247,6 +247,9 @@ def pair_moved(
 ) -> list[WeightPair]:
     """Pair a lone vector of a paired layer with the only lone one of its size beside the partner.
 
+    So is a lone matrix that a class adds to the layer that it derives from, as an adapter is, if it
+    has the name and, in either order, the lengths of one that a class around the partner keeps.
+
     Args:
         sides: Both sides.
         units: The paired layers; a fused one with each of its parts.
@@ -262,17 +265,21 @@ def pair_moved(
         found = defaultdict(list)
         for unit, entry in _left(side, used):
             for holder in {unit.module.id, unit.module.parent}:
-                found[holder, entry.neutral_shape].append((unit, entry))
+                found[holder, tuple(sorted(entry.neutral_shape))].append((unit, entry))
         beside.append(found)
     met: dict[tuple[int, int], tuple[Entry, Entry]] = {}
     for pair in units:
         both = pair.reference, pair.candidate
         for at, (owner, partner) in enumerate((both, both[::-1])):
             for entry in owner.needed:
-                is_vector = len(entry.neutral_shape) == 1 == len(entry.atoms)
-                if not is_vector or entry.is_buffer or entry.record.id in taken[at]:
+                size = tuple(sorted(entry.neutral_shape))
+                is_told = len(size) in (1, _MATRIX) and len(set(size)) == len(size)
+                is_told = is_told and len(entry.atoms) == 1
+                if not is_told or entry.is_buffer or entry.record.id in taken[at]:
                     continue
-                possible = beside[1 - at].get((partner.holder, entry.neutral_shape), ())
+                possible = beside[1 - at].get((partner.holder, size), ())
+                if len(size) == _MATRIX:
+                    possible = [each for each in possible if each[1].local == entry.local]
                 for other in _beside(owner, partner, possible):
                     one, two = (other, entry) if at else (entry, other)
                     met[one.record.id, two.record.id] = one, two
@@ -281,7 +288,7 @@ def pair_moved(
         WeightPair(
             reference=(ids[0],),
             candidate=ids[1],
-            rule=IDENTITY if one.shape == two.shape else _RESHAPE,
+            rule=_rule(one, two),
             paired_by=PairedBy.STRUCTURE,
             confidence=_LIKELY,
             note=MOVED,

@@ -434,3 +434,38 @@ def test_two_vectors_of_a_class_that_no_name_tells_apart_are_told_by_a_run(
     for at in (0, 2):
         for own, other in zip(names, both, strict=True):
             assert loaded[f"{at}.{own}"] == (f"{at}.{other}",)
+
+
+class TorchAdapter(nn.Module):
+    """Keep an adapter around a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.Linear(6, 6)
+        self.lora_A, self.lora_B = (nn.Parameter(torch.randn(*s)) for s in ((2, 6), (6, 2)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.base(x) + x @ self.lora_A.mT @ self.lora_B.mT
+        return found
+
+
+class PaddleAdapter(pn.Linear):
+    """Derive from the layer, and keep the adapter as Paddle keeps matrices."""
+
+    def __init__(self) -> None:
+        super().__init__(6, 6)
+        self.lora_A, self.lora_B = (self.create_parameter(s) for s in ([6, 2], [2, 6]))
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        return super().forward(x) + x @ self.lora_A @ self.lora_B
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_adapters_of_a_layer_that_is_derived_from_have_partners(is_turned: bool) -> None:
+    one = nn.Sequential(TorchAdapter(), nn.Tanh(), TorchAdapter())
+    two = pn.Sequential(PaddleAdapter(), pn.Tanh(), PaddleAdapter())
+
+    padiff.assign_weight(*((two, one) if is_turned else (one, two)))
+
+    made = two(paddle.to_tensor(SERIES)).numpy()
+    np.testing.assert_allclose(made, one(torch.tensor(SERIES)).detach().numpy(), atol=1e-5)
