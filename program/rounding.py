@@ -9,6 +9,7 @@ large in one element says nothing of its neighbours.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "KnownErrors",
     "Rounding",
+    "count_products",
     "in_blocks",
     "is_whole",
     "signs_alike",
@@ -98,13 +100,26 @@ def summing_growth(terms: int) -> float:
     return float(np.sqrt(1 + (terms // 2 // LANES)))
 
 
-_COUNTED: dict[str, Callable[[Array, Array], int]] = {
-    "grouped_matmul": lambda taken, _: int(taken.shape[-1]),
-    "matmul": lambda taken, _: int(taken.shape[-1]),
-    "convolution": lambda _, weight: int(np.prod(weight.shape[1:])),
-    "convolution_transposed": lambda _, weight: int(weight.size // max(weight.shape[1], 1)),
+Shape = tuple[int, ...]
+
+_COUNTED: dict[str, Callable[[Shape, Shape], int]] = {
+    "grouped_matmul": lambda taken, _: taken[-1],
+    "matmul": lambda taken, _: taken[-1],
+    "convolution": lambda _, weight: math.prod(weight[1:]),
+    "convolution_transposed": lambda _, weight: math.prod((weight[0], *weight[2:])),
 }
-"""How many products each element is the sum of."""
+"""How many products each element is the sum of, by the shapes of what is multiplied."""
+
+
+def count_products(node: Node, shapes: Sequence[Shape]) -> int:
+    """Return how many products each element that a primitive makes is the sum of.
+
+    Args:
+        node: Any primitive; one that adds no products counts as one.
+        shapes: Of its operands.
+    """
+    counted = _COUNTED.get(node.primitive)
+    return 1 if counted is None else counted(*shapes[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +351,6 @@ def unit_of_terms(node: Node, operands: Sequence[Array], unit: float) -> float:
     if node.primitive not in _COUNTED:
         return unit
     # Kernels of coarser dtypes add in float32.
-    growth = summing_growth(_COUNTED[node.primitive](operands[0], operands[1]))
+    growth = summing_growth(count_products(node, [one.shape for one in operands[:2]]))
     added = min(unit, UNIT_ROUNDOFF["float32"]) * np.sqrt(growth**2 - 1)
     return float(np.hypot(unit, added))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumpfile import Phase
-from padiff.program import UNIT_ROUNDOFF, signs_alike, summing_growth
+from padiff.program import UNIT_ROUNDOFF, count_products, signs_alike, summing_growth
 
 from .adjoint import apart, lean_signs, look, summed
 from .forward import Measured, meaningful
@@ -197,6 +197,9 @@ class _Doubt:
     And what numbers so near to zero that kernels flush them may add."""
     rounding: float = 0.0
     """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
+    addends: float = 0.0
+    """How many products each element of the gradient is the sum of, where more is known than how
+    many elements were made of it."""
 
 
 def _defect(own: Products, terms: Sequence[Products]) -> float:
@@ -205,11 +208,18 @@ def _defect(own: Products, terms: Sequence[Products]) -> float:
 
 def _ratio(own: Products, terms: Sequence[Products], unit: float, doubt: _Doubt) -> float:
     """Return the defect that is not in doubt, in units of the rounding of its terms."""
-    unit *= summing_growth(sum(one.count for one in terms) // max(own.count, 1))
+    growth = summing_growth(sum(one.count for one in terms) // max(own.count, 1))
+    adding = _unit_of_sums(unit) * summing_growth(int(doubt.addends))
     size = math.sqrt(own.squares + sum(one.squares for one in terms))
     largest = max(one.magnitudes for one in (own, *terms))
     left = abs(_defect(own, terms)) - doubt.difference - _DIFFERENCE * largest
-    return max(left, 0.0) / max(math.hypot(unit * size, doubt.rounding), 1e-300)
+    rounding = math.hypot(max(unit * growth, adding) * size, doubt.rounding)
+    return max(left, 0.0) / max(rounding, 1e-300)
+
+
+def _unit_of_sums(unit: float) -> float:
+    """Return the unit roundoff of partial sums: kernels of coarser dtypes add in float32."""
+    return min(unit, UNIT_ROUNDOFF["float32"])
 
 
 class _Way:
@@ -280,6 +290,33 @@ class _Way:
         dtype = self._known.program.values[self._value].dtype
         return UNDERFLOW.get(dtype, 0.0) * (moved + float(np.abs(self.direction).sum()))
 
+    def addends(self, products: Sequence[Array]) -> float:
+        """Return how many products each element of the gradient is the sum of."""
+        own, lowered = self._known.lowered.terms[self._value], self._known.lowered
+        total = 0.0
+        for (part, _), one in zip(self._gradients, products, strict=True):
+            readers = [node for node in part.nodes if own in node.operands[:2]]
+            shapes = [[lowered.specs[term].shape for term in node.operands] for node in readers]
+            each = [count_products(*pair) for pair in zip(readers, shapes, strict=True)]
+            total += one.size * max(each, default=1)
+        return total / max(self.direction.size, 1)
+
+    def repeated(self, products: Sequence[Array]) -> float:
+        """Return how far the sum may be off since the same number is added again and again.
+
+        It is rounded alike each time, as the gradient of a mean is in the bias of a convolution:
+        such errors add up, and do not cancel (Higham and Mary, A new approach to probabilistic
+        rounding error analysis, 2019, section 3.2). Each partial sum may be off by the unit
+        roundoff, and their mean size is half of the whole: kernels that have a lane for each
+        channel add all of a channel one by one.
+        """
+        sizes = np.abs(np.concatenate([one.reshape(-1) for one in products]))
+        kinds = np.unique(sizes.astype(np.float32), return_counts=True)
+        counts = np.where(kinds[0] > 0, kinds[1], 0).astype(np.float64)
+        alike = np.minimum(counts, self.addends(products))
+        unit = _unit_of_sums(UNIT_ROUNDOFF[self._known.program.values[self._value].dtype])
+        return float((kinds[0] * counts * alike).sum()) * unit / 2
+
     @cached_property
     def unresolved(self) -> float:
         """What float64 does to the products, times the step: below it all steps find the same.
@@ -328,25 +365,6 @@ class _Way:
                 total += self._known.units[node.operator] * float(products.sum())
         return total
 
-    def in_order(self, slopes: Sequence[Array]) -> float:
-        """Return what adding the products one after another in float32 rounds.
-
-        Errors of equal products are equal, as those of tokens that are all the same: they grow with
-        their number, not with its root. What a weight gets is a sum over all tokens for each
-        feature, what a query gets one over the keys.
-        """
-        squares = 0.0
-        for (one, gradient), slope in zip(self._gradients, slopes, strict=True):
-            products = gradient * _finite(slope)
-            names = {node.primitive for node in one.nodes}
-            is_summed = products.size > self._point.size or "matmul" in names
-            if is_summed and products.ndim > 1:
-                is_convolved = any("convolution" in name for name in names)
-                rows = np.moveaxis(products, 1 if is_convolved else -1, -1)
-                rows = rows.reshape(-1, rows.shape[-1])
-                squares += max(_off_in_order(rows), _off_in_order(rows.T))
-        return math.sqrt(squares)
-
     def bends(self, step: float) -> float:
         """Return how much of the products is uncertain, since there is a kink within a step.
 
@@ -375,12 +393,6 @@ class _Way:
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
-
-
-def _off_in_order(rows: Array) -> float:
-    """Return the sum of the squares of the errors of the sums over rows, added in float32."""
-    off = np.cumsum(rows, 0, np.float32)[-1] - rows.sum(0)
-    return float(np.vdot(off, off))
 
 
 def _finite(elements: Array) -> Array:
@@ -431,10 +443,13 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
         for each in (way.products(step, seed=seed) for seed in range(RUNS))
     ]
     cancelled = [way.cancelled(step, seed=seed) for seed in range(RUNS)]
-    rounding = float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled))))
     return terms, _Doubt(
-        difference=changes[best] + way.bends(step) + way.underflow(slopes[best]),
-        rounding=math.hypot(rounding, way.in_order(slopes[best])),
+        difference=changes[best]
+        + way.bends(step)
+        + way.underflow(slopes[best])
+        + way.repeated(terms),
+        rounding=float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled)))),
+        addends=way.addends(terms),
     )
 
 

@@ -163,8 +163,6 @@ def kind_of_name(dtype: str) -> str:
     return "integer" if dtype.startswith(("int", "uint")) else "float"
 
 
-_STACK = 3
-"""Axes of a parameter that stacks the matrices of many layers."""
 UNUSED = (
     "None on the {lacking}, all zero in this part of the stack on the other side: they agree, "
     "though an optimizer decays a weight of zero gradient and skips one of None"
@@ -205,14 +203,14 @@ def judge_absent(
 
 
 def is_partly_absent(references: Sequence[RecordInfo], record: RecordInfo) -> bool:
-    """Return whether the candidate stacks the gradients of layers of which some have none.
+    """Return whether the candidate joins the gradients of layers of which some have none.
 
-    Of experts in a list those that no token reached have no gradient; of experts in one parameter
-    they have a part of zeros.
+    Of experts in a list those that no token reached have no gradient, and of two layers the one
+    whose result nobody uses; of what one parameter holds together they have a part of zeros.
     """
     known = {reference.shape for reference in references if reference.value is not None}
-    is_stack = record.role is Role.WEIGHT_GRAD and len(record.shape) == _STACK
-    return is_stack and record.value is not None and len(known) == 1
+    is_joined = record.role is Role.WEIGHT_GRAD and len(references) > 1
+    return is_joined and record.value is not None and len(known) == 1
 
 
 def arrays_of(references: Sequence[RecordInfo], side: Side) -> list[Array]:
@@ -231,7 +229,7 @@ def _is_zero_part(references: Sequence[RecordInfo], rule: Rule, side: Side) -> b
     # What is absent has no shape that the part could be laid out in.
     steps = tuple(step for step in rule.steps if step.verb is not Verb.RESHAPE or step.numbers)
     is_part = any(step.verb in PICKING for step in steps)
-    if not is_part or len(references) != 1 or len(references[0].shape) != _STACK:
+    if not is_part or len(references) != 1:
         return False
     return not np.any(Rule(steps).apply([side.array(references[0])]))
 

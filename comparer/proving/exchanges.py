@@ -140,6 +140,8 @@ def each_exchange(
 ) -> Iterator[Exchange]:
     """Yield all exchanges, small ones first, whether or not what reads them is the reference's.
 
+    Of a term that is read in another form, too, first the exchange for what is the reference's.
+
     Args:
         programs: The reference's and the candidate's.
         numbering: Of both.
@@ -151,7 +153,11 @@ def each_exchange(
     pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
     for size, known, own in islice(pairs, _MOST_TRIALS):
         gain, exchange = search.tried(known, own, size)
-        yield exchange if gain else search.everywhere(exchange)
+        if gain:
+            yield exchange
+        whole = search.everywhere(exchange)
+        if not gain or len(whole.readers) > len(exchange.readers):
+            yield whole  # what reads it in another form reads it, too
 
 
 class Region:

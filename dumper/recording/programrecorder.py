@@ -205,6 +205,10 @@ class ProgramRecorder:
         """Record nothing from here on."""
         self._is_closed = True
 
+    def expect_update(self) -> None:
+        """Look anew at what an update takes, since an optimizer has become known only now."""
+        self._followed.is_outdated = True
+
     def detach(self) -> None:
         """Let go of all tensors and hooks; nothing is recorded afterwards."""
         self.stop()

@@ -185,7 +185,7 @@ class StepRecorder:
         operators = self._adapter.operators
         if operators is None:
             return None
-        return ProgramRecorder(
+        made = ProgramRecorder(
             self._adapter,
             operators,
             self._writer,
@@ -198,6 +198,8 @@ class StepRecorder:
             built=built,
             guard=self._ending.guard,
         )
+        self.update.known = made.expect_update
+        return made
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -51,6 +51,8 @@ class Update:
     """Whether the script changed the weights itself."""
     is_clipped: bool = False
     """Whether what the update takes is to be recorded beside the gradients themselves."""
+    known: Callable[[], None] = field(default=lambda: None)
+    """Called when an optimizer has become known: what it keeps belongs to the update."""
     rates: list[float] | None = None
     """Learning rates in force; None where nobody told."""
     _clipped: dict[Hashable, Kept] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class Update:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self.known = _nothing  # it refers back
 
     def taken(self) -> Iterator[Taken]:
         """List the weights, their gradients, and what the optimizers keep of them, as of now."""
@@ -174,6 +177,7 @@ class Update:
         """Note an optimizer that was not known when the step began."""
         if optimizer is not None and not any(optimizer is known for known in self.optimizers):
             self.optimizers = (*self.optimizers, optimizer)
+            self.known()
 
     def describe(self) -> list[JSON]:
         """Return the class of each optimizer, and its options with the weights that they are of."""
@@ -311,3 +315,7 @@ def _square(array: Array) -> float:
     """Return the sum of the squares of all elements, in float64."""
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     return float(np.vdot(wide, wide).real)
+
+
+def _nothing() -> None:
+    """Tell nobody."""

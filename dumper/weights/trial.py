@@ -149,9 +149,17 @@ class Trial:
         sure = [
             replace(pair, confidence=1.0, paired_by=PairedBy.VALUE, alternatives=(), note=_GIVEN)
             for pair in moved
-            if self._is_allowed(pair) and pair.note in _PLACES
+            if self._is_allowed(pair) and pair.note in _PLACES and not self._is_of_layer(pair)
         ]
         return plan.with_pairs(sure)
+
+    def _is_of_layer(self, pair: WeightPair) -> bool:
+        """Return whether it may be another weight of the same layer: which, no input tells."""
+        records = self.reference.index.records
+        own = {records[record].module for record in pair.reference}
+        return any(
+            records[one].module in own for each in pair.alternatives for one in each.reference
+        )
 
     def _behind(
         self, plan: WeightPlan, run: Side, siblings: Sequence[Siblings], told: Iterable[int]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["MOVED", "pair_lone", "pair_moved"]
+__all__ = ["MOVED", "choose_within", "pair_lone", "pair_moved"]
 
 _GUESS, _LIKELY, _NAMED = 0.3, 0.6, 0.7
 _MOST = 4
@@ -79,6 +79,43 @@ def pair_lone(
             made, choice = _between(ours[place], theirs[place])
             found = Lone(pairs=(*found.pairs, *made), choices=(*found.choices, *choice))
     return found
+
+
+def choose_within(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> tuple[list[WeightPair], list[WeightChoice]]:
+    """Let a run decide between parameters of one size in one class that are paired by their order.
+
+    That the class is its partner's says nothing of which of them is which.
+
+    Args:
+        sides: Both sides.
+        pairs: All that are paired.
+
+    Returns:
+        The pairs, those in question in their first way, and what can be decided.
+    """
+    entries = [
+        {entry.record.id: entry for unit in side.units for entry in unit.entries} for side in sides
+    ]
+    groups: dict[tuple[int, int, tuple[int, ...]], list[WeightPair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.paired_by is PairedBy.POSITION and pair.is_ambiguous and len(pair.reference) == 1:
+            one, two = entries[0][pair.reference[0]], entries[1][pair.candidate]
+            size = one.neutral_shape
+            if len(set(size)) == len(size):  # else it may lie in several ways
+                place = one.record.module, two.record.module, tuple(sorted(size))
+                groups[place].append(pair)
+    choices = [
+        _choice(
+            [entries[0][pair.reference[0]] for pair in group],
+            [entries[1][pair.candidate] for pair in group],
+        )
+        for group in groups.values()
+        if 1 < len(group) <= _MOST
+    ]
+    first = {pair.candidate: pair for choice in choices for pair in choice.ways[0].pairs}
+    return [first.get(pair.candidate, pair) for pair in pairs], choices
 
 
 def _taken(pairs: Sequence[WeightPair]) -> tuple[set[int], set[int]]:
@@ -210,6 +247,9 @@ def pair_moved(
 ) -> list[WeightPair]:
     """Pair a lone vector of a paired layer with the only lone one of its size beside the partner.
 
+    So is a lone matrix that a class adds to the layer that it derives from, as an adapter is, if it
+    has the name and, in either order, the lengths of one that a class around the partner keeps.
+
     Args:
         sides: Both sides.
         units: The paired layers; a fused one with each of its parts.
@@ -225,17 +265,21 @@ def pair_moved(
         found = defaultdict(list)
         for unit, entry in _left(side, used):
             for holder in {unit.module.id, unit.module.parent}:
-                found[holder, entry.neutral_shape].append((unit, entry))
+                found[holder, tuple(sorted(entry.neutral_shape))].append((unit, entry))
         beside.append(found)
     met: dict[tuple[int, int], tuple[Entry, Entry]] = {}
     for pair in units:
         both = pair.reference, pair.candidate
         for at, (owner, partner) in enumerate((both, both[::-1])):
             for entry in owner.needed:
-                is_vector = len(entry.neutral_shape) == 1 == len(entry.atoms)
-                if not is_vector or entry.is_buffer or entry.record.id in taken[at]:
+                size = tuple(sorted(entry.neutral_shape))
+                is_told = len(size) in (1, _MATRIX) and len(set(size)) == len(size)
+                is_told = is_told and len(entry.atoms) == 1
+                if not is_told or entry.is_buffer or entry.record.id in taken[at]:
                     continue
-                possible = beside[1 - at].get((partner.holder, entry.neutral_shape), ())
+                possible = beside[1 - at].get((partner.holder, size), ())
+                if len(size) == _MATRIX:
+                    possible = [each for each in possible if each[1].local == entry.local]
                 for other in _beside(owner, partner, possible):
                     one, two = (other, entry) if at else (entry, other)
                     met[one.record.id, two.record.id] = one, two
@@ -244,7 +288,7 @@ def pair_moved(
         WeightPair(
             reference=(ids[0],),
             candidate=ids[1],
-            rule=IDENTITY if one.shape == two.shape else _RESHAPE,
+            rule=_rule(one, two),
             paired_by=PairedBy.STRUCTURE,
             confidence=_LIKELY,
             note=MOVED,

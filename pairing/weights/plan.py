@@ -22,7 +22,7 @@ from .entry_pairs import EntryPairs, bare_matrices
 from .entry_rules import is_magnitude
 from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
-from .lone import pair_lone, pair_moved
+from .lone import choose_within, pair_lone, pair_moved
 from .settled import without_own_tables
 from .stacked import pair_stacked
 from .turned import turn_choices, turned_alike
@@ -145,6 +145,7 @@ def plan_weights(
     pairs = [*mapped.pairs, *stacked, *fused.pairs, *_entries_of(sides, search.pairs)]
     pairs += pair_moved(sides, (*search.pairs, *fused.units), pairs)
     lone = pair_lone(sides, search.pairs, search.scopes, pairs)
+    pairs, within = choose_within(sides, pairs)
     pairs += lone.pairs
     pairs, told = without_own_tables(sides, turned_alike(sides, _with_tied(sides, pairs)))
     joined = {record for choice in fused.choices for record in choice.candidates}
@@ -159,7 +160,7 @@ def plan_weights(
             *tie_notes(reference, candidate, pairs),
             *told,
         ),
-        choices=(*fused.choices, *lone.choices, *turn_choices(sides[1], open_rules)),
+        choices=(*fused.choices, *lone.choices, *within, *turn_choices(sides[1], open_rules)),
     )
 
 

@@ -178,17 +178,24 @@ class UnitSearch:
         asked = key, is_last, is_scoped
         if not self.left or not self.right or self._barren.get(asked) == self._changes:
             return
-        found: list[UnitPair] = []
+        lone: list[UnitPair] = []
+        ordered: list[UnitPair] = []
         for ours, theirs in self._buckets(by_scope(key, self.scopes()) if is_scoped else key):
             bucket = is_strict, is_last, tuple(map(id, ours)), tuple(map(id, theirs))
             if bucket in self._untold:
                 continue
             pairs = resolve(ours, theirs, paired_by, is_strict=is_strict, is_last=is_last)
-            found += pairs
+            if len(ours) == len(theirs) == 1:
+                lone += pairs
+            else:
+                ordered += pairs
             if not pairs:
                 self._untold[bucket] = ours, theirs
         before = self._changes
-        self.take(map(self._settled, found))
+        self.take(map(self._settled, lone))
+        if ordered and not is_last:  # containers that lone ones tell come before an order
+            ordered = _without_crossing(self.sides, ordered, self.scopes(), self._same)
+        self.take(map(self._settled, ordered))
         if self._changes == before:
             self._barren[asked] = before
 

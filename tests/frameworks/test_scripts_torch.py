@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.dumpfile import Phase, Role, open_dump
+from padiff.dumpfile import LeafKind, Phase, Role, open_dump
+from padiff.program import read_program
 from tests.support.recording import Recorded
 from tests.support.scripts import recorded, script
 
@@ -40,6 +41,32 @@ def test_scaler_that_skips_an_update_ends_the_step_all_the_same(tmp_path: Path) 
     assert got.array(Role.WEIGHT_GRAD, "b", ".bias") == pytest.approx(0.5)
     mean = got.array(Role.OUTPUT).astype(np.float32).mean()
     assert got.array(Role.LOSS) == pytest.approx(mean, rel=1e-2)
+
+
+MOMENTS = """
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+for step in range(2):
+    model(ones(4, 3)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_what_an_optimizer_keeps_is_known_where_the_script_makes_it(tmp_path: Path) -> None:
+    path = recorded(script(tmp_path, "torch", MOMENTS))
+
+    with open_dump(path).open(1) as step:
+        found = read_program(step)
+    assert found is not None
+    values = found.program.values
+    update = [one for one in found.program.operators if one.phase is Phase.UPDATE]
+    taken = {values[one].kind for operator in update for one in operator.taken}
+    assert LeafKind.STATE in taken
+    assert LeafKind.CONSTANT not in taken
+    assert sum(one.name == "torch.Tensor.mul_" for one in update) == 2 * sum(
+        one.name == "torch.Tensor.lerp_" for one in update
+    )
 
 
 WRAPPED = """

@@ -223,6 +223,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 5), f(3), p(3), f(3), f(3), False",
     ),
     "F.local_response_norm": ("f(2, 6, 5, 5), 3", "f(2, 6, 5), 4, 0.1, 0.5, 2.0"),
+    "_weight_norm": ("f(4, 3), p(4, 1)", "f(4, 3, 2), p(1, 3, 1), 1", "f(4, 3), p(1, 1), -1"),
     "F.normalize": ("f(3, 4)", "f(3, 4), 1, 0", "f(2, 3, 4), 3, -1", "f(3, 4), float('inf'), 1"),
     "F.scaled_dot_product_attention": (
         "f(2, 3, 5, 4), f(2, 3, 6, 4), f(2, 3, 6, 4)",
@@ -416,6 +417,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f()",
     ),
     "argmin": ("f(3, 4)", "f(3, 4), 1", "f(3, 4), 0, True"),
+    **dict.fromkeys(["_is_all_true", "_is_any_true"], ("b(3, 4)", "b(0)")),
     "all": ("b(3, 4)", "b(3, 4), 1", "i(2, 3, 4), 0, True", "f(3)"),
     "any": ("b(3, 4)", "b(3, 4), 1", "i(2, 3, 4), 0, True", "f(3)"),
     "var": (
@@ -700,11 +702,19 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 2), f(3, 3), True",
         "f(2, 3, 2), f(2, 3, 3), upper=False",
     ),
+    "linalg.inv_ex": ("torch.eye(3) * 5 + u(3, 3)", "torch.eye(3) * 5 + u(2, 3, 3)"),
+    "linalg.cholesky_ex": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1), upper=True"),
     "linalg.cholesky": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1)"),
     "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)",),
     "linalg.svdvals": ("f(3, 4)", "f(2, 4, 3)"),
     "linalg.vecdot": ("f(3, 4), f(3, 4)", "c(3, 4), c(3, 4), dim=0"),
-    "cdist": ("f(3, 4), f(5, 4)", "f(2, 3, 4), f(2, 5, 4), 1.0", "f(3, 4), f(5, 4), float('inf')"),
+    "cdist": (
+        "f(3, 4), f(5, 4)",
+        "f(30, 4), f(5, 4)",
+        "f(3, 4), f(5, 4), compute_mode='use_mm_for_euclid_dist'",
+        "f(2, 3, 4), f(2, 5, 4), 1.0",
+        "f(3, 4), f(5, 4), float('inf')",
+    ),
     "pdist": ("f(4, 3)", "f(4, 3), 1.0"),
     **dict.fromkeys(
         "fft.fft fft.ifft".split(),
@@ -854,15 +864,26 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 4), (2, 3, 4, 5, 3), align_corners=False",
     ),
     "lstm": (
+        "f(9, 3), torch.tensor([3, 2, 2, 1, 1]), (f(2, 3, 4), f(2, 3, 4)), [f(16, 3), f(16, 4), f(16, 4), f(16, 4)], False, 2, 0.0, False, False",
         "f(5, 2, 3), (f(1, 2, 4), f(1, 2, 4)), [f(16, 3), f(16, 4), f(16), f(16)], True, 1, 0.0, False, False, False",
         "f(2, 5, 3), (f(4, 2, 4), f(4, 2, 4)), [f(16, 3), f(16, 4), f(16, 3), f(16, 4), f(16, 8), f(16, 4), f(16, 8), f(16, 4)], False, 2, 0.5, False, True, True",
     ),
+    "_pack_padded_sequence": (
+        "f(5, 3, 4), torch.tensor([5, 3, 1]), False",
+        "f(3, 5, 4), torch.tensor([4, 4, 2]), True",
+    ),
+    "_pad_packed_sequence": (
+        "f(9, 4), torch.tensor([3, 2, 2, 1, 1]), False, 0.0, -1",
+        "f(9, 2, 3), torch.tensor([3, 2, 2, 1, 1]), True, -2.5, 7",
+    ),
     "gru": (
+        "f(9, 3), torch.tensor([3, 2, 2, 1, 1]), f(2, 3, 4), [f(12, 3), f(12, 4), f(12), f(12), f(12, 3), f(12, 4), f(12), f(12)], True, 1, 0.0, True, True",
         "f(5, 2, 3), f(1, 2, 4), [f(12, 3), f(12, 4), f(12), f(12)], True, 1, 0.0, False, False, False",
         "f(2, 5, 3), f(2, 2, 4), [f(12, 3), f(12, 4), f(12), f(12), f(12, 3), f(12, 4), f(12), f(12)], True, 1, 0.0, True, True, True",
     ),
     **{
         f"rnn_{k}": (
+            "f(9, 3), torch.tensor([3, 2, 2, 1, 1]), f(1, 3, 4), [f(4, 3), f(4, 4), f(4), f(4)], True, 1, 0.0, False, False",
             "f(5, 2, 3), f(1, 2, 4), [f(4, 3), f(4, 4), f(4), f(4)], True, 1, 0.0, False, False, False",
             "f(5, 2, 3), f(2, 2, 4), [f(4, 3), f(4, 4), f(4, 4), f(4, 4)], False, 2, 0.0, False, False, False",
         )

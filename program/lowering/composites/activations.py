@@ -98,9 +98,28 @@ def leaky_relu(b: Builder, x: Term, slope: Term | float) -> Term:
     return b("where", x > 0, x, x * slope)
 
 
-def elu(b: Builder, x: Term, alpha: float = 1.0, scale: float = 1.0, rate: float = 1.0) -> Term:
-    """Compute scale · (x above zero, alpha · (exp(rate · x) - 1) below)."""
-    below = b("expm1", b("minimum", x, 0) * rate) * float(alpha)
+def elu(
+    b: Builder,
+    x: Term,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    rate: float = 1.0,
+    *,
+    is_cancelling: bool = False,
+) -> Term:
+    """Compute scale · (x above zero, alpha · (exp(rate · x) - 1) below).
+
+    Args:
+        b: What builds.
+        x: Any floats.
+        alpha: As above.
+        scale: As above.
+        rate: As above.
+        is_cancelling: Whether the kernel rounds exp(rate · x) before it subtracts one, so that
+            little is right of what is left near zero.
+    """
+    inner = b("minimum", x, 0) * rate
+    below = (b("exp", inner) - 1.0 if is_cancelling else b("expm1", inner)) * float(alpha)
     result = b("where", x > 0, x, below)
     return result * float(scale) if scale != 1 else result
 
@@ -110,25 +129,49 @@ def selu(b: Builder, x: Term) -> Term:
     return elu(b, x, SELU_ALPHA, SELU_SCALE)
 
 
-def celu(b: Builder, x: Term, alpha: float) -> Term:
+def celu(b: Builder, x: Term, alpha: float, *, is_cancelling: bool = False) -> Term:
     """Compute the continuously differentiable elu."""
-    return elu(b, x, alpha, 1.0, 1.0 / alpha)
+    return elu(b, x, alpha, 1.0, 1.0 / alpha, is_cancelling=is_cancelling)
 
 
-def softplus(b: Builder, x: Term, beta: float = 1.0, threshold: float = 20.0) -> Term:
-    """Compute log(1 + exp(beta · x)) / beta; x itself beyond the threshold."""
+def softplus(
+    b: Builder,
+    x: Term,
+    beta: float = 1.0,
+    threshold: float = 20.0,
+    *,
+    is_cancelling: bool = False,
+) -> Term:
+    """Compute log(1 + exp(beta · x)) / beta; x itself beyond the threshold.
+
+    Args:
+        b: What builds.
+        x: Any floats.
+        beta: As above.
+        threshold: As above.
+        is_cancelling: Whether the kernel rounds 1 + exp(beta · x), so that nothing is left of what
+            is next to nothing beside one.
+    """
     scaled = x * float(beta)
-    return b("where", scaled > float(threshold), x, b("softplus", scaled) / float(beta))
+    if is_cancelling:
+        inner = b("log", b("exp", b("minimum", scaled, float(threshold))) + 1.0)
+    else:
+        inner = b("softplus", scaled)
+    return b("where", scaled > float(threshold), x, inner / float(beta))
 
 
-def log_sigmoid(b: Builder, x: Term) -> Term:
-    """Compute log(sigmoid(x))."""
-    return -b("softplus", -x)
+def log_sigmoid(b: Builder, x: Term, *, is_cancelling: bool = False) -> Term:
+    """Compute log(1 / (1 + exp(-x))); ``is_cancelling`` as in ``softplus``."""
+    if not is_cancelling:
+        return -b("softplus", -x)
+    largest = b("maximum", -x, 0.0)
+    return -largest - b("log", b("exp", -largest) + b("exp", -x - largest))
 
 
-def mish(b: Builder, x: Term) -> Term:
-    """Compute x · tanh(softplus(x))."""
-    return x * b("tanh", b("softplus", x))
+def mish(b: Builder, x: Term, *, is_cancelling: bool = False) -> Term:
+    """Compute x · tanh(softplus(x)); ``is_cancelling`` as in ``softplus``."""
+    inner = softplus(b, x, is_cancelling=True) if is_cancelling else b("softplus", x)
+    return x * b("tanh", inner)
 
 
 def hardsigmoid(b: Builder, x: Term, slope: float = 1 / 6, offset: float = 0.5) -> Term:

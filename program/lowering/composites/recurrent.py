@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.program.primitives import Kind
 
 from .shaping import filled, reshape, split, stack, swap, unbind
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["Weights", "cell", "layers"]
+__all__ = ["Weights", "cell", "layers", "packed", "padded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,43 @@ def layers(
                 states_.append(state)
         x = parts[0] if directions == 1 else b("concat", *parts, axis=2)
     return x, *(stack(b, states_, 0) for states_ in last)
+
+
+def packed(b: Builder, x: Term, counts: Sequence[int]) -> Term:
+    """Return the rows that go on in each step behind each other; axes (time, batch, ...).
+
+    Args:
+        b: What builds.
+        x: Rows of several lengths, the longest first.
+        counts: How many rows go on in each step.
+    """
+    batch = x.shape[1]
+    places = [step * batch + row for step, count in enumerate(counts) for row in range(count)]
+    rows = reshape(b, x, (x.shape[0] * batch, *x.shape[2:]))
+    return b("take", rows, b.literal(np.array(places, np.int64)), axis=0)
+
+
+def padded(
+    b: Builder, x: Term, counts: Sequence[int], *, total: int | None = None, fill: float = 0.0
+) -> Term:
+    """Return what ``packed`` makes where it was; axes (time, batch, ...).
+
+    Args:
+        b: What builds.
+        x: Rows behind each other.
+        counts: How many of them go on in each step.
+        total: How many steps there are with those in which none goes on.
+        fill: What stands where a row is over.
+    """
+    batch, steps = counts[0], len(counts) if total is None else total
+    starts = np.cumsum([0, *counts])
+    places = np.full((steps, batch), x.shape[0], np.int64)
+    for step, count in enumerate(counts):
+        places[step, :count] = starts[step] + np.arange(count)
+    over = filled(b, (1, *x.shape[1:]), fill, x.kind)
+    rows = b("concat", x, over, axis=0)
+    taken = b("take", rows, b.literal(places.reshape(-1)), axis=0)
+    return reshape(b, taken, (steps, batch, *x.shape[1:]))
 
 
 def _layer(

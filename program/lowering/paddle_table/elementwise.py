@@ -116,7 +116,7 @@ def _prelu(b: Builder, a: Arguments) -> Term:
 
 
 def _softplus(b: Builder, a: Arguments) -> Term:
-    return act.softplus(b, a.x, a.beta, a.threshold)
+    return act.softplus(b, a.x, a.beta, a.threshold, is_cancelling=True)
 
 
 def _softshrink(b: Builder, a: Arguments) -> Term:
@@ -380,8 +380,8 @@ ROWS: tuple[Row, ...] = (
     row("relu6", "x", lambda b, a: act.clamp(b, a.x, 0.0, 6.0)),
     row("gelu", "x, approximate=False", _gelu),
     row("silu silu_ swish", "x", _activation(act.silu)),
-    row("mish", "x, threshold=20.0", _activation(act.mish)),
-    row("logsigmoid", "x", _activation(act.log_sigmoid)),
+    row("mish", "x, threshold=20.0", lambda b, a: act.mish(b, a.x, is_cancelling=True)),
+    row("logsigmoid", "x", lambda b, a: act.log_sigmoid(b, a.x, is_cancelling=True)),
     row("softsign", "x", lambda b, a: a.x / (b("abs", a.x) + 1.0)),
     row("tanh_shrink", "x", lambda b, a: a.x - b("tanh", a.x)),
     row("hardswish", "x", lambda b, a: a.x * act.clamp(b, a.x + 3.0, 0.0, 6.0) / 6.0),
@@ -396,11 +396,12 @@ ROWS: tuple[Row, ...] = (
         lambda b, a: b("where", a.x > a.threshold, a.x, float(a.value))),
     row(_in_place("leaky_relu"), "x, negative_slope=0.02",
         lambda b, a: act.leaky_relu(b, a.x, float(a.negative_slope))),
-    row(_in_place("elu"), "x, alpha=1.0", lambda b, a: act.elu(b, a.x, a.alpha)),
-    row("celu", "x, alpha=1.0", lambda b, a: act.celu(b, a.x, a.alpha)),
+    row(_in_place("elu"), "x, alpha=1.0",
+        lambda b, a: act.elu(b, a.x, a.alpha, is_cancelling=True)),
+    row("celu", "x, alpha=1.0", lambda b, a: act.celu(b, a.x, a.alpha, is_cancelling=True)),
     row("selu", "x, scale=1.0507009873554804934193349852946, "
         "alpha=1.6732632423543772848170429916717",
-        lambda b, a: act.elu(b, a.x, a.alpha, a.scale), tolerance=_SINGLE),
+        lambda b, a: act.elu(b, a.x, a.alpha, a.scale, is_cancelling=True), tolerance=_SINGLE),
     row("stanh", "x, scale_a=0.67, scale_b=1.7159",
         lambda b, a: b("tanh", a.x * a.scale_a) * a.scale_b),
     row("prelu", "x, alpha, data_format='NCHW', mode='all'", _prelu),

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from padiff.program.lowering.rules import Table
 
-from . import elementwise, indexing, layers, linear, losses, networks, reductions, shapes, updates
+from . import (
+    elementwise,
+    indexing,
+    layers,
+    linear,
+    losses,
+    networks,
+    recurrence,
+    reductions,
+    shapes,
+    updates,
+)
 
 __all__ = ["TORCH"]
 
@@ -26,6 +37,7 @@ TORCH = Table(
             indexing,
             linear,
             layers,
+            recurrence,
             losses,
             updates,
         )

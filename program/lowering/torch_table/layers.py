@@ -1,4 +1,4 @@
-"""Convolution, pooling, resampling, recurrent layers and multi-head attention of torch."""
+"""Convolution, pooling, resampling and multi-head attention of torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import attention as attend
-from padiff.program.lowering.composites import recurrent as rnn
 from padiff.program.lowering.composites import resampling as sampling
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites import windows as win
@@ -216,56 +215,6 @@ def _affine_grid(b: Builder, a: Arguments) -> Term:
     )
 
 
-def _recurrent(mode: str) -> Rule:
-    """Run all layers of an LSTM, GRU or plain network (a batch of equal lengths)."""
-
-    def rule(b: Builder, a: Arguments) -> Result:
-        if isinstance(a.params, Term):
-            raise NotLoweredError("packed sequences")
-        if a.dropout and a.train and a.num_layers > 1:
-            raise NotLoweredError("elements are drawn")
-        x = s.swap(b, a.input, 0, 1) if a.batch_first else a.input
-        states = list(a.hx) if mode == "lstm" else [a.hx]
-        single = x.ndim == 2  # noqa: PLR2004
-        if single:
-            raise NotLoweredError("a sequence without a batch")
-        result = rnn.layers(
-            b,
-            x,
-            states,
-            _weights(a.params, biased=bool(a.has_biases)),
-            mode=mode,
-            directions=2 if a.bidirectional else 1,
-        )
-        values = s.swap(b, result[0], 0, 1) if a.batch_first else result[0]
-        return [values, *result[1:]]
-
-    return rule
-
-
-def _weights(params: Any, *, biased: bool) -> list[rnn.Weights]:
-    each = 4 if biased else 2
-    if len(params) % each:
-        raise NotLoweredError("projected states")
-    result = []
-    for start in range(0, len(params), each):
-        part = params[start : start + each]
-        biases = part[2:] if biased else (None, None)
-        result.append(rnn.Weights(inputs=part[0], states=part[1], input_bias=biases[0],
-                                  state_bias=biases[1]))  # fmt: skip
-    return result
-
-
-def _cell(mode: str) -> Rule:
-    def rule(b: Builder, a: Arguments) -> Result:
-        states = list(a.hx) if mode == "lstm" else [a.hx]
-        weights = rnn.Weights(inputs=a.w_ih, states=a.w_hh, input_bias=a.b_ih, state_bias=a.b_hh)
-        result = rnn.cell(b, a.input, states, weights, mode)
-        return result if mode == "lstm" else result[0]
-
-    return rule
-
-
 def _projected(b: Builder, a: Arguments) -> list[Term]:
     """Return queries, keys and values."""
     width = a.embed_dim_to_check
@@ -343,8 +292,6 @@ _AVG = (
     "divisor_override=None"
 )
 _POWER = "input, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0"
-_RNN = "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False"
-_CELL = "input, hx, w_ih, w_hh, b_ih=None, b_hh=None"
 
 ROWS: tuple[Row, ...] = (
     row("F.conv1d F.conv2d F.conv3d", _CONV, _convolution),
@@ -393,14 +340,6 @@ ROWS: tuple[Row, ...] = (
         _grid_sample,
     ),
     row("F.affine_grid", "theta, size, align_corners=None", _affine_grid),
-    row("lstm", _RNN, _recurrent("lstm")),
-    row("gru", _RNN, _recurrent("gru")),
-    row("rnn_tanh", _RNN, _recurrent("tanh")),
-    row("rnn_relu", _RNN, _recurrent("relu")),
-    row("lstm_cell", _CELL, _cell("lstm")),
-    row("gru_cell", _CELL, _cell("gru")),
-    row("rnn_tanh_cell", _CELL, _cell("tanh")),
-    row("rnn_relu_cell", _CELL, _cell("relu")),
     row(
         "F.multi_head_attention_forward",
         "query, key, value, embed_dim_to_check, num_heads, "

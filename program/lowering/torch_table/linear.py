@@ -94,7 +94,19 @@ def _triangular(b: Builder, a: Arguments) -> Term:
     return mat.solve_triangular(b, a.A, a.B, upper=upper, unit=unit)
 
 
+_MOST_ROWS = 25
+"""Of more rows on either side distances are made of a product of matrices (torch.cdist)."""
+
+
 def _distances(b: Builder, a: Arguments) -> Term:
+    is_many = max(a.x1.shape[-2], a.x2.shape[-2]) > _MOST_ROWS
+    by_product = {"use_mm_for_euclid_dist", *["use_mm_for_euclid_dist_if_necessary"] * is_many}
+    if float(a.p) == 2 and (a.compute_mode or "use_mm_for_euclid_dist_if_necessary") in by_product:  # noqa: PLR2004
+        axes = (a.x1.ndim - 1,)
+        squares = [b("sum", x * x, axes=axes, keepdims=True) for x in (a.x1, a.x2)]
+        product = (a.x1 * -2.0) @ s.swap(b, a.x2, -1, -2)
+        total = product + squares[0] + s.swap(b, squares[1], -1, -2)
+        return b("sqrt", b("maximum", total, 0.0))
     apart = s.unsqueeze(b, a.x1, a.x1.ndim - 1) - s.unsqueeze(b, a.x2, a.x2.ndim - 2)
     return norms.vector_norm(b, apart, a.p, (apart.ndim - 1,), keepdims=False)
 
@@ -104,6 +116,24 @@ def _pair_distances(b: Builder, a: Arguments) -> Term:
     apart = b("take", a.input, b.literal(rows), axis=0)
     apart = apart - b("take", a.input, b.literal(columns), axis=0)
     return norms.vector_norm(b, apart, a.p, (1,), keepdims=False)
+
+
+def _checked(of: Rule) -> Rule:
+    """Return what a rule returns, and a zero for each matrix: it could be decomposed."""
+
+    def rule(b: Builder, a: Arguments) -> Result:
+        result = of(b, a)
+        return result, s.filled(b, b.expected[1].shape, 0, Kind.INT)
+
+    return rule
+
+
+def _cholesky(b: Builder, a: Arguments) -> Term:
+    return mat.cholesky(b, a.input, upper=bool(a.upper))
+
+
+def _inverse(b: Builder, a: Arguments) -> Term:
+    return b("inverse", a.input)
 
 
 def _vecdot(b: Builder, a: Arguments) -> Term:
@@ -244,7 +274,8 @@ ROWS: tuple[Row, ...] = (
         "input, n",
         lambda b, a: mat.power(b, a.input, s.integer(b, a.n)),
     ),
-    row("inverse .inverse linalg.inv", "input", lambda b, a: b("inverse", a.input)),
+    row("inverse .inverse linalg.inv", "input", _inverse),
+    row("linalg.inv_ex", "input, *, check_errors=False", _checked(_inverse)),
     row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),
     row("slogdet .slogdet linalg.slogdet", "input", _sign_and_log),
     row("logdet .logdet", "input", lambda b, a: b.many("sign_determinant", a.input)[1]),
@@ -258,8 +289,9 @@ ROWS: tuple[Row, ...] = (
     row(
         "linalg.cholesky cholesky .cholesky",
         "input, upper=False",
-        lambda b, a: mat.cholesky(b, a.input, upper=bool(a.upper)),
+        _cholesky,
     ),
+    row("linalg.cholesky_ex", "input, *, upper=False, check_errors=False", _checked(_cholesky)),
     row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
     row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
     row("linalg.vecdot", "x, y, dim=-1", _vecdot),

@@ -62,6 +62,12 @@ def _instance_norm(b: Builder, a: Arguments) -> Result:
     return [result, *extra]
 
 
+def _weight_norm(b: Builder, a: Arguments) -> Term:
+    """Return v with the length g along one axis, or as a whole; torch says -1 for that."""
+    axes = tuple(axis for axis in range(a.v.ndim) if a.dim == -1 or axis != a.dim)
+    return a.v * (a.g / norms.vector_norm(b, a.v, 2, axes, keepdims=True))
+
+
 def _attention(b: Builder, a: Arguments) -> Term:
     if a.dropout_p:
         raise NotLoweredError("elements are drawn")
@@ -107,6 +113,7 @@ ROWS: tuple[Row, ...] = (
         "input, p=2.0, dim=1, eps=1e-12",
         lambda b, a: norms.normalize(b, a.input, a.p, a.dim, a.eps),
     ),
+    row("_weight_norm", "v, g, dim=0", _weight_norm),
     row(
         "F.scaled_dot_product_attention",
         "query, key, value, attn_mask=None, dropout_p=0.0, "

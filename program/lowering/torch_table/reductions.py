@@ -399,6 +399,8 @@ ROWS: tuple[Row, ...] = (
     row("argmin .argmin", "input, dim=None, keepdim=False", _place("argmin")),
     row("all .all", "input, dim=None, keepdim=False", _logical("all")),
     row("any .any", "input, dim=None, keepdim=False", _logical("any")),
+    row("_is_all_true", "input, dim=None, keepdim=False", _logical("all")),
+    row("_is_any_true", "input, dim=None, keepdim=False", _logical("any")),
     row(
         "var .var",
         "input, dim=None, unbiased=None, keepdim=False, *, correction=None",

@@ -82,3 +82,29 @@ def test_a_wrong_stride_of_the_candidate_decides_nothing() -> None:
     one, two = _convs(main=1, side=2), _convs(a=1, b=1)
 
     assert _sure(one, two, []) == {}
+
+
+def _blocks(**sizes: tuple[str, int]) -> MemorySide:
+    """Build blocks, each with a matrix that only its partner has, and one that both have."""
+    builder = DumpBuilder().module("", "Net", class_path="user.Net")
+    for block, (path, _) in sizes.items():
+        builder.module(f"up.{path}" if path.isdigit() else block, "Block", class_path="user.Block")
+    for block, (path, width) in sizes.items():
+        outer = f"up.{path}" if path.isdigit() else block
+        for name, shape in (("enter", (4, width)), ("leave", (4, 4))):
+            builder.module(f"{outer}.{name}", "Linear")
+            builder.tensor(f"{outer}.{name}", "weight", RNG.normal(size=shape), role=Role.WEIGHT)
+    return builder.side()
+
+
+def test_sizes_that_tell_blocks_come_before_the_order_of_their_numbers() -> None:
+    one = _blocks(u2=("u2", 7), u1=("u1", 5))
+    two = _blocks(first=("0", 7), second=("1", 5))
+
+    found = {
+        names_of(one, pair.reference): names_of(two, [pair.candidate])
+        for pair in plan_weights(one, two).pairs
+    }
+
+    assert found["u2.leave.weight"] == "up.0.leave.weight"
+    assert found["u1.leave.weight"] == "up.1.leave.weight"
