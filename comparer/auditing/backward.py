@@ -24,7 +24,7 @@ from .forward import Measured, meaningful
 from .limits import LARGEST_GRADIENT_ERROR, NOTHING, RUNS, STEP, STEP_FACTORS, UNDERFLOW
 from .result import Check, Reason
 from .sharing import share_key
-from .slices import carrying_gradients, cuts
+from .slices import MOVES, carrying_gradients, cuts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -292,10 +292,14 @@ class _Way:
 
     def addends(self, products: Sequence[Array]) -> float:
         """Return how many products each element of the gradient is the sum of."""
-        own, lowered = self._known.lowered.terms[self._value], self._known.lowered
+        lowered = self._known.lowered
         total = 0.0
         for (part, _), one in zip(self._gradients, products, strict=True):
-            readers = [node for node in part.nodes if own in node.operands[:2]]
+            own = {lowered.terms[self._value]}
+            for node in part.nodes:
+                if node.primitive in MOVES and node.operands[0] in own:
+                    own.update(node.outputs)
+            readers = [node for node in part.nodes if own.intersection(node.operands[:2])]
             shapes = [[lowered.specs[term].shape for term in node.operands] for node in readers]
             each = [count_products(*pair) for pair in zip(readers, shapes, strict=True)]
             total += one.size * max(each, default=1)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["KnownProgram", "Part", "carrying_gradients", "cuts"]
 
 
-_MOVES = frozenset({"reshape", "slice", "transpose"})
+MOVES = frozenset({"reshape", "slice", "transpose"})
 """Primitives after which elements are what they were."""
 _KEPT_BYTES = 48 << 20
 """Recorded elements in float64 that are kept for what is audited next."""
@@ -309,7 +309,7 @@ class KnownProgram:
         are_there = all(
             term in part.taken and self.recorded.has_elements(part.taken[term]) for term in ends
         )
-        if not are_there or any(node.primitive not in _MOVES for node in nodes):
+        if not are_there or any(node.primitive not in MOVES for node in nodes):
             return None
         found = {term: self.narrow(part.taken[term]) for term in ends}
         for node in nodes:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from padiff.comparer.auditing import Check, Soundness
 from tests.frameworks.test_audit import audited
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class _Attention(nn.Module):
             query.register_hook(lambda gradient: gradient * self.wrong)
         if self.form == "fused":
             mixed = nn.functional.scaled_dot_product_attention(query, key, value)
+        elif self.form == "causal":
+            mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         elif self.form == "module":
             mixed = self.softmax(query @ key.mT) @ value
         elif self.form == "logarithm":
@@ -46,7 +49,7 @@ def _inputs(keys: int) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize(("keys", "sharpness"), [(1, 1.0), (1, 100.0), (4, 100.0), (4, 1e4)])
-@pytest.mark.parametrize("form", ["fused", "written", "module", "logarithm"])
+@pytest.mark.parametrize("form", ["fused", "causal", "written", "module", "logarithm"])
 def test_next_to_nothing_is_not_blamed(
     form: str, keys: int, sharpness: float, tmp_path: Path
 ) -> None:
@@ -55,9 +58,10 @@ def test_next_to_nothing_is_not_blamed(
     found = audited(model, tmp_path, _inputs(keys))
 
     assert found.unsound == ()
+    assert found.count(Check.GRADIENT, Soundness.NOT_AUDITED) == 0
 
 
-@pytest.mark.parametrize("form", ["fused", "written", "module", "logarithm"])
+@pytest.mark.parametrize("form", ["fused", "causal", "written", "module", "logarithm"])
 def test_a_wrong_gradient_before_a_softmax_is_found(form: str, tmp_path: Path) -> None:
     model = _Attention(form, sharpness=3.0, wrong=1.001)
 

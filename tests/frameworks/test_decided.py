@@ -53,6 +53,23 @@ class Block(nn.Module):
         return found
 
 
+class Positions(nn.Module):
+    """Adds sums of numbers that nothing learns, cut off from the graph or not; then it is steep."""
+
+    def __init__(self, *, is_turned: bool, cuts: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.large = nn.Linear(16, 16), nn.Linear(16, 16), nn.Identity()
+        self.register_buffer("table", torch.linspace(-1, 1, 16))
+        self.is_turned, self.cuts = is_turned, cuts
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        table = self.table.sin() * 0.5
+        added = table.detach() if self.cuts else table
+        one, two = self.first(x), self.second(x)
+        total = one + (two + added) if self.is_turned else (one + two) + added
+        return torch.sin(self.large(total * 1e4))
+
+
 class _Cut(torch.autograd.Function):
     @staticmethod
     def forward(_: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
@@ -97,6 +114,25 @@ def test_rounding_that_grows_is_explained_and_no_divergence(tmp_path: Path) -> N
     assert found.verdict == "match"
     assert any(pair.by_execution for pair in found.steps[0].pairs)
     assert found.scope.proven == found.scope.steps == 1
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_what_no_gradient_would_flow_through_may_be_cut_off(cuts: bool, tmp_path: Path) -> None:
+    one, two = dumps(
+        tmp_path,
+        lambda: Positions(is_turned=False, cuts=cuts),
+        lambda: Positions(is_turned=True, cuts=cuts),
+        width=16,
+    )
+
+    backward = [
+        pair
+        for pair in padiff.compare(one, two, execute=False).steps[0].pairs
+        if pair.end.address.phase is Phase.BACKWARD and pair.verdict == "diverged"
+    ]
+
+    assert backward
+    assert padiff.compare(one, two).verdict == "match"
 
 
 def test_both_tolerances_are_the_rule_of_numpy_and_explain_nothing(tmp_path: Path) -> None:
