@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import padiff
+from benchmarks.score.nets import net
 from padiff.comparer import Comparison, Verdict
 from tests.support.carrying import carried
 
@@ -308,12 +309,12 @@ class TorchFlow(nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         spread = x.new_zeros(len(x))
-        for place, (size, net) in enumerate(zip(self.sizes, self.nets, strict=True)):
+        for place, (size, inner) in enumerate(zip(self.sizes, self.nets, strict=True)):
             x, spread = x * size.exp(), spread + size.sum().expand(len(x))
             one, two = x.chunk(2, -1)
             if place % 2:
                 one, two = two, one
-            shift, logs = net(one).chunk(2, -1)
+            shift, logs = inner(one).chunk(2, -1)
             logs = torch.tanh(logs)
             two = two * logs.exp() + shift
             x = torch.cat([two, one] if place % 2 else [one, two], -1)
@@ -331,10 +332,10 @@ class PaddleFlow(pn.Layer):
 
     def forward(self, x: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
         spread = 0.0
-        for place, (size, net) in enumerate(zip(self.sizes, self.nets, strict=True)):
+        for place, (size, inner) in enumerate(zip(self.sizes, self.nets, strict=True)):
             x = x * paddle.exp(size)
             one, two = (x[:, 3:], x[:, :3]) if place % 2 else (x[:, :3], x[:, 3:])
-            made = net(one)
+            made = inner(one)
             shift, logs = made[:, :3], paddle.tanh(made[:, 3:])
             two = shift + two * paddle.exp(logs)
             x = paddle.concat([two, one] if place % 2 else [one, two], axis=1)
@@ -469,3 +470,30 @@ def test_adapters_of_a_layer_that_is_derived_from_have_partners(is_turned: bool)
 
     made = two(paddle.to_tensor(SERIES)).numpy()
     np.testing.assert_allclose(made, one(torch.tensor(SERIES)).detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_what_only_one_form_of_a_layer_takes_is_no_fault(is_masked: bool, tmp_path: Path) -> None:
+    def packed(self: Thing, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        given = pack_padded_sequence(x, lengths, batch_first=True)
+        made, _ = pad_packed_sequence(self.rnn(given)[0], batch_first=True)
+        found: torch.Tensor = self.last(made.sum(1))
+        return found
+
+    def padded(self: Thing, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        inside = torch.arange(x.shape[1]) < (lengths[:, None] if is_masked else lengths.max())
+        found: torch.Tensor = self.last((self.rnn(x)[0] * inside[..., None]).sum(1))
+        return found
+
+    paths = []
+    for name, forward in (("packed", packed), ("padded", padded)):
+        model = net(
+            forward, rnn=lambda: nn.GRU(6, 5, batch_first=True), last=lambda: nn.Linear(5, 3)
+        )
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(torch.tensor(SERIES), torch.tensor([7, 5, 4])).square().mean().backward()
+        paths.append(recorder.path)
+
+    result = padiff.compare(*paths)
+
+    assert result.verdict is (Verdict.MATCH if is_masked else Verdict.DIVERGED), result.reasons
