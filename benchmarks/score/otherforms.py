@@ -232,7 +232,8 @@ def _guided(*, is_once: bool, scale: float = 3.0) -> Callable[[], Model]:
             one, other = self.inner(torch.cat([one, other])).chunk(2)
         else:
             one, other = self.inner(one), self.inner(other)
-        return other + scale * (one - other)
+        made: Tensor = other + scale * (one - other)
+        return made
 
     return lambda: net(
         forward,
