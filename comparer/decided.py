@@ -156,7 +156,9 @@ def explain_by_rounding(
             if is_same and side.reads_frozen(lone):
                 explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
             continue
-        if _is_inside(pair) or _is_on_the_way(pair, update):
+        is_open = _is_left_out(pair) and is_same
+        is_open = is_open and (is_whole or pair.end.address.phase is not Phase.BACKWARD)
+        if is_open or _is_inside(pair) or _is_on_the_way(pair, update):
             explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
@@ -183,6 +185,7 @@ def _open_pairs(
         if is_asked and (
             (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
             or _is_lone_weight(pair)
+            or _is_left_out(pair)
             or (executed.is_recomputed and pair.is_partial)
             or _is_on_the_way(pair, update)
         ):
@@ -309,6 +312,12 @@ def _is_inside(pair: JudgedPair) -> bool:
     """Return whether a pair that cannot be compared is on the way to what the model gives."""
     is_call = pair.end.call is not None and bool(pair.end.address.module)
     return pair.verdict is Verdict.INCOMPARABLE and is_call
+
+
+def _is_left_out(pair: JudgedPair) -> bool:
+    """Return whether only one side has what a call inside the model takes or gives."""
+    is_call = pair.end.call is not None and bool(pair.end.address.module)
+    return pair.fatal and pair.verdict is Verdict.MISSING and is_call
 
 
 def _is_lone_weight(pair: JudgedPair) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import padiff
 
@@ -173,6 +174,74 @@ def _masked(form: Callable[[Tensor], Tensor]) -> Callable[[], Model]:
     return lambda: net(forward, attn=lambda: net(attend, query=_linear), last=_linear)
 
 
+LENGTHS = torch.tensor([5, 3, 2])
+
+
+def _packed(*, is_packed: bool, has_mask: bool = True) -> Callable[[], Model]:
+    """Run sequences of several lengths packed, or padded with what is behind them left out."""
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        if is_packed:
+            packed = pack_padded_sequence(x, LENGTHS, batch_first=True)
+            made, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+        else:
+            inside = torch.arange(x.shape[1]) < LENGTHS[:, None]
+            made = self.rnn(x)[0] * (inside if has_mask else inside | True)[..., None]
+        found: Tensor = self.last(made.sum(1) / LENGTHS[:, None])
+        return found
+
+    return lambda: net(forward, rnn=lambda: nn.GRU(WIDTH, WIDTH, batch_first=True), last=_linear)
+
+
+def _quantized(*, is_looked_up: bool, is_straight: bool = True) -> Callable[[], Model]:
+    """Look codes up, or multiply by what says which; the gradient goes past them."""
+
+    def choose(self: Model, x: Tensor) -> tuple[Tensor, Tensor]:
+        table = self.table.weight
+        nearest = torch.cdist(x, table).argmin(-1)
+        if is_looked_up:
+            codes = self.table(nearest)
+        else:
+            codes = nn.functional.one_hot(nearest, len(table)).float() @ table
+        loss = (codes - x.detach()).square().mean() + 0.25 * (x - codes.detach()).square().mean()
+        return (x + (codes - x).detach() if is_straight else codes), loss
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        codes, loss = self.codes(self.first(x))
+        made: Tensor = self.last(codes) + loss
+        return made
+
+    return lambda: net(
+        forward,
+        first=_linear,
+        codes=lambda: net(choose, table=lambda: nn.Embedding(30, WIDTH)),
+        last=_linear,
+    )
+
+
+def _guided(*, is_once: bool, scale: float = 3.0) -> Callable[[], Model]:
+    """Ask a network with and without a condition, in one batch or one after the other."""
+
+    def ask(self: Model, x: Tensor) -> Tensor:
+        made: Tensor = self.last(nn.functional.elu(self.first(x)))
+        return made
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        one, other = x + self.condition.weight[0], x
+        if is_once:
+            one, other = self.inner(torch.cat([one, other])).chunk(2)
+        else:
+            one, other = self.inner(one), self.inner(other)
+        made: Tensor = other + scale * (one - other)
+        return made
+
+    return lambda: net(
+        forward,
+        inner=lambda: net(ask, first=_linear, last=_linear),
+        condition=lambda: nn.Embedding(1, WIDTH),
+    )
+
+
 FORMS = {
     "a scale inside or behind an embedding": Form(
         one=_embedded(inside=3.0, behind=1.0), other=_embedded(inside=1.0, behind=3.0),
@@ -201,6 +270,20 @@ FORMS = {
         one=_masked(lambda hidden: hidden), other=_masked(lambda hidden: hidden * -1e4),
         wrong=_masked(lambda hidden: hidden.roll(1, 1) * -1e4), fault="off by one",
         inputs=_draw(2, 5, WIDTH),
+    ),
+    "sequences packed or padded": Form(
+        one=_packed(is_packed=True), other=_packed(is_packed=False),
+        wrong=_packed(is_packed=False, has_mask=False), fault="what is behind them counted",
+        inputs=_draw(3, 5, WIDTH),
+    ),
+    "codes looked up or multiplied": Form(
+        one=_quantized(is_looked_up=True), other=_quantized(is_looked_up=False),
+        wrong=_quantized(is_looked_up=False, is_straight=False),
+        fault="a gradient that does not go past them", inputs=_draw(4, WIDTH),
+    ),
+    "a condition in one batch or in two": Form(
+        one=_guided(is_once=True), other=_guided(is_once=False),
+        wrong=_guided(is_once=False, scale=2.5), fault="another scale", inputs=_draw(4, WIDTH),
     ),
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import padiff
+from benchmarks.score.nets import net
 from padiff.comparer import Comparison, Verdict
 from tests.support.carrying import carried
 
@@ -58,7 +59,7 @@ def _audited(folder: Path, model: Thing, inputs: Thing, loss: Thing) -> Audit:
     return padiff.audit(recorder.path)["step 0"]
 
 
-def _told(result: Comparison) -> str:
+def _told(result: Thing) -> str:
     return " ".join(str(one.cause) for one in result.origins)
 
 
@@ -187,7 +188,8 @@ def test_an_unused_layer_has_no_gradient_where_one_layer_makes_both(
 ) -> None:
     series = SERIES.transpose(0, 2, 1)
     sides = (TorchGated(), PaddleGated())
-    for block, layer in zip(sides[0].blocks, sides[1].layers, strict=True):
+    blocks: Thing = sides[0].blocks
+    for block, layer in zip(blocks, sides[1].layers, strict=True):
         parts = block.res, block.skip
         layer.weight.set_value(np.concatenate([one.weight.detach().numpy() for one in parts]))
         layer.bias.set_value(np.concatenate([one.bias.detach().numpy() for one in parts]))
@@ -205,7 +207,7 @@ def test_an_unused_layer_has_no_gradient_where_one_layer_makes_both(
 class TorchPacked(nn.Module):
     """Run packed sequences of several lengths."""
 
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
+    def __init__(self, kind: Thing) -> None:
         super().__init__()
         self.rnn, self.fc = kind(6, 5, batch_first=True, bidirectional=True), nn.Linear(10, 3)
 
@@ -226,7 +228,8 @@ class PaddlePacked(pn.Layer):
 
     def forward(self, x: paddle.Tensor, lengths: paddle.Tensor) -> paddle.Tensor:
         made = self.rnn(x, sequence_length=lengths if self.knows_lengths else None)[0]
-        return self.fc(made.sum(1) / lengths.unsqueeze(1).astype("float32"))
+        found: paddle.Tensor = self.fc(made.sum(1) / lengths.unsqueeze(1).astype("float32"))
+        return found
 
 
 @pytest.mark.parametrize("knows_lengths", [True, False])
@@ -269,7 +272,8 @@ def test_gradients_that_are_sums_of_one_number_are_sound(size: int, tmp_path: Pa
 def test_a_gradient_of_such_sums_that_is_off_is_not(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = _Guided()
-    model.last.bias.register_hook(lambda gradient: gradient * 1.01)
+    bias: Thing = model.last.bias
+    bias.register_hook(lambda gradient: gradient * 1.01)
 
     found = _audited(tmp_path, model, torch.randn(2, 3, 64, 64), lambda y: y.mean())
 
@@ -283,7 +287,8 @@ class _Small(pn.Layer):
         self.scale = self.create_parameter([1], default_initializer=pn.initializer.Constant(1.0))
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        return self.activation(x * self.scale)
+        found: paddle.Tensor = self.activation(x * self.scale)
+        return found
 
 
 @pytest.mark.parametrize("name", ["elu", "celu", "selu", "softplus", "log_sigmoid", "mish"])
@@ -308,12 +313,12 @@ class TorchFlow(nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         spread = x.new_zeros(len(x))
-        for place, (size, net) in enumerate(zip(self.sizes, self.nets, strict=True)):
+        for place, (size, inner) in enumerate(zip(self.sizes, self.nets, strict=True)):
             x, spread = x * size.exp(), spread + size.sum().expand(len(x))
             one, two = x.chunk(2, -1)
             if place % 2:
                 one, two = two, one
-            shift, logs = net(one).chunk(2, -1)
+            shift, logs = inner(one).chunk(2, -1)
             logs = torch.tanh(logs)
             two = two * logs.exp() + shift
             x = torch.cat([two, one] if place % 2 else [one, two], -1)
@@ -330,11 +335,11 @@ class PaddleFlow(pn.Layer):
         self.nets = pn.LayerList([pn.Linear(3, 6) for _ in range(4)])
 
     def forward(self, x: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
-        spread = 0.0
-        for place, (size, net) in enumerate(zip(self.sizes, self.nets, strict=True)):
+        spread: Thing = 0.0
+        for place, (size, inner) in enumerate(zip(self.sizes, self.nets, strict=True)):
             x = x * paddle.exp(size)
             one, two = (x[:, 3:], x[:, :3]) if place % 2 else (x[:, :3], x[:, 3:])
-            made = net(one)
+            made = inner(one)
             shift, logs = made[:, :3], paddle.tanh(made[:, 3:])
             two = shift + two * paddle.exp(logs)
             x = paddle.concat([two, one] if place % 2 else [one, two], axis=1)
@@ -382,7 +387,8 @@ class PaddleSum(pn.Layer):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         x = pf.sigmoid(self.first(x))
-        return self.last(x + paddle.tanh(self.second(x)))
+        found: paddle.Tensor = self.last(x + paddle.tanh(self.second(x)))
+        return found
 
 
 def test_a_sign_that_stands_elsewhere_is_no_cause_beside_two_faults(tmp_path: Path) -> None:
@@ -414,7 +420,8 @@ class _Attending(nn.Module):
         rows = self.fc(x).unflatten(-1, (2, 3))
         own, before = (getattr(self, name) for name in self.names)
         scores = (rows * own).sum(-1) + (rows.roll(1, 0) * before).sum(-1)
-        return (rows * scores.softmax(0)[..., None]).flatten(-2) + self.bias
+        found: torch.Tensor = (rows * scores.softmax(0)[..., None]).flatten(-2) + self.bias
+        return found
 
 
 @pytest.mark.parametrize("activation", [nn.ELU, nn.ReLU])
@@ -469,3 +476,30 @@ def test_adapters_of_a_layer_that_is_derived_from_have_partners(is_turned: bool)
 
     made = two(paddle.to_tensor(SERIES)).numpy()
     np.testing.assert_allclose(made, one(torch.tensor(SERIES)).detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_what_only_one_form_of_a_layer_takes_is_no_fault(is_masked: bool, tmp_path: Path) -> None:
+    def packed(self: Thing, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        given = pack_padded_sequence(x, lengths, batch_first=True)
+        made, _ = pad_packed_sequence(self.rnn(given)[0], batch_first=True)
+        found: torch.Tensor = self.last(made.sum(1))
+        return found
+
+    def padded(self: Thing, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        inside = torch.arange(x.shape[1]) < (lengths[:, None] if is_masked else lengths.max())
+        found: torch.Tensor = self.last((self.rnn(x)[0] * inside[..., None]).sum(1))
+        return found
+
+    paths = []
+    for name, forward in (("packed", packed), ("padded", padded)):
+        model = net(
+            forward, rnn=lambda: nn.GRU(6, 5, batch_first=True), last=lambda: nn.Linear(5, 3)
+        )
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(torch.tensor(SERIES), torch.tensor([7, 5, 4])).square().mean().backward()
+        paths.append(recorder.path)
+
+    result = padiff.compare(paths[0], paths[1])
+
+    assert result.verdict is (Verdict.MATCH if is_masked else Verdict.DIVERGED), result.reasons

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from padiff.program.lowering.composites.einsum import einsum, tensordot
 from padiff.program.lowering.composites.matrices import matmul
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ROWS"]
 
@@ -118,7 +121,7 @@ def _pair_distances(b: Builder, a: Arguments) -> Term:
     return norms.vector_norm(b, apart, a.p, (1,), keepdims=False)
 
 
-def _checked(of: Rule) -> Rule:
+def _checked(of: Callable[[Builder, Arguments], Term]) -> Rule:
     """Return what a rule returns, and a zero for each matrix: it could be decomposed."""
 
     def rule(b: Builder, a: Arguments) -> Result:
