@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections import defaultdict
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,10 +55,10 @@ def _forget_models() -> Iterator[None]:
 
     The next test may write another model into a file of that name.
     """
-    known, before = set(sys.modules), list(sys.path)
+    last, before = next(reversed(sys.modules)), list(sys.path)
     yield
     sys.path[:] = before
-    for name in sys.modules.keys() - known:
+    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and Path(file).absolute().is_relative_to(tempfile.gettempdir()):
             del sys.modules[name]
