@@ -144,6 +144,11 @@ def _warm(imported: tuple[str, ...], worker: int) -> Warm:
     return Warm(imported=imported)
 
 
+def warm_with(*imported: str) -> Warm:
+    """Return the process that has imported some frameworks."""
+    return _warm(imported, os.getpid())
+
+
 def warm_for(words: Sequence[str], cwd: Path) -> Warm:
     """Return the process that has the framework which a command imports.
 
@@ -158,7 +163,7 @@ def warm_for(words: Sequence[str], cwd: Path) -> Warm:
     found = tuple(
         name for name in FRAMEWORKS if re.search(rf"\b(?:import|from) {name}\b", "\n".join(texts))
     )
-    return _warm(found if len(found) == 1 else (), os.getpid())
+    return warm_with(*(found if len(found) == 1 else ()))
 
 
 def run_warm(
@@ -193,7 +198,7 @@ def run_ranks(
     words: Sequence[str], cwd: Path, environment: Mapping[str, str], count: int
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python WORDS`` on some ranks at once, as torchrun does."""
-    warm = _warm(RANKS, os.getpid())
+    warm = warm_with(*RANKS)
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
     shared |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("rb") as nothing:
