@@ -32,6 +32,8 @@ from tests.support.warmed import FRAMEWORKS, MESSAGE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+STORES = {"s3://": "s3fs", "ssh://": "fsspec.implementations.sftp"}
+"""What a command imports of which a word begins so."""
 RANKS = ("torch", "torch.distributed.fsdp", "torch.distributed.pipelining")
 """What the scripts import that run on several ranks."""
 WITHIN_S = 300.0
@@ -47,6 +49,8 @@ LATE = frozenset(
             "NO_COLOR",
             "TERM",
         ),
+        *("AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED"),
+        *("AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "NO_PROXY", "SSH_AUTH_SOCK"),
         *("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"),
         *("PADIFF_DEBUG", "PADIFF_RANK_WAIT_S", "PADIFF_TEST_BLOCKED"),
         *("PYTEST_CURRENT_TEST", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONPATH"),
@@ -150,10 +154,10 @@ def warm_with(*imported: str) -> Warm:
 
 
 def warm_for(words: Sequence[str], cwd: Path) -> Warm:
-    """Return the process that has the framework which a command imports.
+    """Return the process that has the framework which a command imports, and what its URLs need.
 
-    That is what the Python files import which the command names; those of ``pytest`` are all in
-    the folder.
+    The framework is what the Python files import which the command names; those of ``pytest`` are
+    all in the folder.
     """
     code = words[1:2] if words[0] == "-c" else []
     named = (cwd / word.partition(":")[0] for word in words)
@@ -163,7 +167,10 @@ def warm_for(words: Sequence[str], cwd: Path) -> Warm:
     found = tuple(
         name for name in FRAMEWORKS if re.search(rf"\b(?:import|from) {name}\b", "\n".join(texts))
     )
-    return warm_with(*(found if len(found) == 1 else ()))
+    stores = {
+        module for word in words for begin, module in STORES.items() if word.startswith(begin)
+    }
+    return warm_with(*(found if len(found) == 1 else ()), *sorted(stores))
 
 
 def run_warm(
