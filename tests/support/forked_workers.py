@@ -56,13 +56,14 @@ class _Subprocess:
         words: Sequence[str],
         *,
         env: Mapping[str, str],
+        stdin: int,
+        stdout: int,
         stderr: IO[bytes],
-        **streams: int,
     ) -> _Forked | subprocess.Popen[bytes]:
         """Start another interpreter, or fork what this one would become."""
         python, _, *command = words
         if python != sys.executable:
-            return subprocess.Popen(words, env=env, stderr=stderr, **streams)
+            return subprocess.Popen(words, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
         asked, asking = os.pipe()
         answering, answered = os.pipe()
         warm = warm_with(command[1])
