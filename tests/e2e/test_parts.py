@@ -97,6 +97,7 @@ def test_elements_of_samples_are_counted_wherever_they_were_compared(
         ]
         return one
 
+    fork_pools(monkeypatch)
     sample = Keep(content=Content.SAMPLE, sample=2)
     known = write_ranks(tmp_path / "known", content=sample)
     monkeypatch.setattr(many_ranks, "tiny_net", noisy)
