@@ -53,10 +53,11 @@ LATE = frozenset(
         *("AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "NO_PROXY", "SSH_AUTH_SOCK"),
         *("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"),
         *("PADIFF_DEBUG", "PADIFF_RANK_WAIT_S", "PADIFF_TEST_BLOCKED"),
-        *("PYTEST_CURRENT_TEST", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONPATH"),
+        *("PYTEST_CURRENT_TEST", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"),
+        *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH"),
     }
 )
-"""Variables that nothing reads before a program's own code runs."""
+"""Variables that nothing reads before a program's own code runs, or that are set again then."""
 
 
 @dataclass
