@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, make_dataclass
+from dataclasses import MISSING, Field, fields, make_dataclass
 from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -57,7 +57,8 @@ def _cells(
 ) -> list[Iterable[object]]:
     """Return the cells of each field, in the order of the fields."""
     cells: list[Iterable[object]] = []
-    for each in fields(kind):
+    known = _fields(kind)
+    for each in known.values():
         if each.name in columns:
             cells.append(columns[each.name])
             if len(columns[each.name]) != count:
@@ -70,13 +71,19 @@ def _cells(
             cells.append([each.default_factory() for _ in range(count)])
         else:
             raise TypeError(f"{kind.__name__} needs {each.name}")
-    unknown = {*columns, *constants} - {each.name for each in fields(kind)}
+    unknown = {*columns, *constants} - known.keys()
     if unknown or columns.keys() & constants.keys():
         raise TypeError(f"{kind.__name__} has not all of these fields: {[*columns, *constants]}")
     return cells
 
 
 _CLASS_OF = vars(object)["__class__"]
+
+
+@cache
+def _fields(kind: type) -> dict[str, Field[Any]]:
+    """Return the fields of a dataclass by their names."""
+    return {each.name: each for each in fields(kind)}
 
 
 @cache

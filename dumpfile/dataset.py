@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -24,6 +25,7 @@ DIGEST_CELL = np.dtype(("u1", (16,)))
 _FILTERS = frozenset({h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE})
 _DEFLATE_RATIO = 1040  # deflate cannot do better than 1032:1
 _CHUNK_LIMIT_BYTES = 64 << 20
+_TYPES_KEPT = 256  # of tables: all files have the same ones
 MOST_MEMBERS = 64  # of a group that is listed: a file has fewer tables
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
@@ -60,7 +62,14 @@ class Found:
         return all(self.read_chunk(start) == other.read_chunk(start) for start in starts)
 
 
-def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str | None, file_bytes: int) -> Found:
+def find_dataset(
+    file: h5py.h5f.FileID,
+    path: str,
+    *,
+    dtype: str | None,
+    file_bytes: int,
+    groups: dict[str, h5g.GroupID],
+) -> Found:
     """Open a one-dimensional dataset, with every size checked against the file.
 
     Args:
@@ -68,6 +77,7 @@ def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str | None, file_by
         path: ``/values/<name>``, ``/index/<name>`` or ``/program/<name>``.
         dtype: Name of the dtype that it must have; None if it is a table or one of its columns.
         file_bytes: Size of the file.
+        groups: Those of the file that were opened and checked, by their paths; gets its own.
 
     Raises:
         DumpFormatError: It is missing, has another dtype, lies outside the file, or uses links,
@@ -76,7 +86,7 @@ def find_dataset(file: h5py.h5f.FileID, path: str, *, dtype: str | None, file_by
     if DATASET_PATH.fullmatch(path) is None:
         raise refusal(path, "expected /values/<name>, /index/<name> or /program/<name>")
     try:
-        dataset = _open(file, path)
+        dataset = _open(file, path, groups)
         return _checked(dataset, path, dtype, file_bytes)
     except HDF5_ERRORS as error:
         if isinstance(error, DumpFormatError):
@@ -89,21 +99,20 @@ def refusal(path: str, found: str) -> DumpFormatError:
     return DumpFormatError(f"cannot read dataset {path!r}: {found}")
 
 
-def _open(file: h5py.h5f.FileID, path: str) -> h5d.DatasetID:
-    group: h5py.h5f.FileID | h5g.GroupID = h5g.open(file, b"/")
-    _refuse_attributes(group, path)
-    parts = path.strip("/").split("/")
-    for part in parts[:-1]:
-        group = _member(group, part, path, h5o.TYPE_GROUP)
-    return _member(group, parts[-1], path, h5o.TYPE_DATASET)
+def _open(file: h5py.h5f.FileID, path: str, groups: dict[str, h5g.GroupID]) -> h5d.DatasetID:
+    above, _, name = path.rpartition("/")
+    if above not in groups:
+        group = h5g.open(file, b"/")
+        _refuse_attributes(group, path)
+        for part in above.split("/")[1:]:
+            group = _member(group, part, path, h5o.TYPE_GROUP)
+        groups[above] = group
+    return _member(groups[above], name, path, h5o.TYPE_DATASET)
 
 
-def _member(
-    group: h5py.h5f.FileID | h5g.GroupID, name: str, path: str, kind: int
-) -> h5g.GroupID | h5d.DatasetID:
+def _member(group: h5g.GroupID, name: str, path: str, kind: int) -> h5g.GroupID | h5d.DatasetID:
     encoded = name.encode()
-    here = h5g.open(group, b".")  # the proxy below is valid only as long as this lives
-    links = here.links
+    links = group.links  # valid only as long as the group lives
     if not links.exists(encoded):
         raise refusal(path, f"expected a dataset, found no {name!r}")
     if links.get_info(encoded).type != h5l.TYPE_HARD:
@@ -154,12 +163,20 @@ def count_values(file: h5py.h5f.FileID) -> int:
 
 def _table_dtype(kind: h5t.TypeID, path: str) -> np.dtype[Any]:
     """Return the dtype of a column, or of a table that has a field for each of some columns."""
+    dtype = _known_table(kind.encode())
+    if dtype is None:
+        raise refusal(path, "expected fields of integers, float64 or 16 bytes")
+    return dtype
+
+
+@lru_cache(maxsize=_TYPES_KEPT)
+def _known_table(encoded: bytes) -> np.dtype[Any] | None:
+    """Return the dtype of a table by how HDF5 writes its type, None if a dump has none such."""
+    kind = h5t.decode(encoded)
     dtype: np.dtype[Any] = kind.dtype
     fields = [dtype] if dtype.names is None else [dtype[name] for name in dtype.names]
     are_known = all(one.str in TABLE_KINDS or one == DIGEST_CELL for one in fields)
-    if not are_known or not kind.equal(h5t.py_create(dtype)):
-        raise refusal(path, "expected fields of integers, float64 or 16 bytes")
-    return dtype
+    return dtype if are_known and kind.equal(h5t.py_create(dtype)) else None
 
 
 def _checked(dataset: h5d.DatasetID, path: str, dtype: str | None, file_bytes: int) -> Found:

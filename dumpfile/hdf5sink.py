@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -33,6 +34,12 @@ _ALIGNED_FROM = 512
 _CHUNK_BYTES = 1 << 20
 
 Bytes = memoryview | bytes | bytearray
+
+
+@lru_cache(maxsize=256)
+def _table_type(dtype: np.dtype[Any]) -> h5t.TypeID:
+    """Return the HDF5 type of a table, which many files have."""
+    return h5t.py_create(dtype)
 
 
 class HDF5Sink:
@@ -91,7 +98,7 @@ class HDF5Sink:
             table: The rows, little-endian.
         """
         data = np.ascontiguousarray(table).view(np.uint8).data
-        self._write(name, data, h5t.py_create(table.dtype), table.dtype)
+        self._write(name, data, _table_type(table.dtype), table.dtype)
 
     def write_contents(self) -> tuple[int, int]:
         """Add the table of contents, as the last dataset.
@@ -101,7 +108,7 @@ class HDF5Sink:
         """
         text = to_json(self._contents).encode()
         dtype = np.dtype(np.uint8)
-        return self._write(CONTENTS, text, h5t.py_create(dtype), dtype), len(text)
+        return self._write(CONTENTS, text, _table_type(dtype), dtype), len(text)
 
     def _write(self, name: str, data: Bytes, kind: h5t.TypeID, dtype: str | np.dtype[Any]) -> int:
         """Write a dataset and return its byte offset, 0 where it has none."""

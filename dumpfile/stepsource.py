@@ -6,7 +6,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING, Protocol
 
-from h5py import h5f, h5p
+from h5py import h5f, h5g, h5p
 
 from .dataset import HDF5_ERRORS, Found, count_values, find_dataset, members
 from .errors import DumpFormatError
@@ -88,6 +88,7 @@ class LocalSource:
         self.place = path
         check_plain_file(path)
         self._file: h5f.FileID | None = None
+        self._groups: dict[str, h5g.GroupID] = {}
         try:
             access = h5p.create(h5p.FILE_ACCESS)
             access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -109,13 +110,17 @@ class LocalSource:
 
     def find(self, path: str, dtype: str | None) -> Found:
         """Return a dataset that HDF5 finds."""
-        return find_dataset(self._file, path, dtype=dtype, file_bytes=self.file_id.size_bytes)
+        size_bytes = self.file_id.size_bytes
+        return find_dataset(
+            self._file, path, dtype=dtype, file_bytes=size_bytes, groups=self._groups
+        )
 
     def fetch(self, ranges: Iterable[Range], *, is_plan: bool = False) -> None:
         """Do nothing: all bytes are there."""
 
     def close(self) -> None:
         """Close the file."""
+        self._groups.clear()
         if self._file is not None and self._file.valid:
             self._file.close()
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from padiff.dumpfile import ProgramError
 
@@ -89,8 +90,14 @@ def on_one_thread() -> AbstractContextManager[object]:
     processor time again and save none (``docs/benchmarks.md``).
     """
     _keep_freed_memory()
-    limits: AbstractContextManager[object] = threadpool_limits(1, "blas")
+    limits: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
     return limits
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Find numpy's BLAS and the like, once: it takes a walk over all that is loaded."""
+    return ThreadpoolController()
 
 
 def _keep_freed_memory() -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections import defaultdict
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+_CURRENT = "PYTEST_CURRENT_TEST"
 SLOW_S = 10.0
 """A test that takes longer is named as it ends, with what it waited for its fixtures."""
 
@@ -50,14 +52,19 @@ for number, usual in (
 
 
 def _forget_models() -> Iterator[None]:
-    """Undo what recording a model from a temporary folder leaves: its module, and the search path.
+    """Undo what running a model leaves: its module, the search path, and variables.
 
-    The next test may write another model into a file of that name.
+    The next test may write another model into a file of that name, and starts programs out of
+    processes that have other variables than those that a framework sets when it compiles.
     """
-    known, before = set(sys.modules), list(sys.path)
+    last, before, variables = next(reversed(sys.modules)), list(sys.path), os.environ.copy()
     yield
     sys.path[:] = before
-    for name in sys.modules.keys() - known:
+    variables[_CURRENT] = os.environ[_CURRENT]
+    if os.environ != variables:
+        os.environ.clear()
+        os.environ.update(variables)
+    for name in list(takewhile(lambda name: name != last, reversed(sys.modules))):
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and Path(file).absolute().is_relative_to(tempfile.gettempdir()):
             del sys.modules[name]

@@ -186,6 +186,8 @@ class _Bindings:
                 # Something was bound to a replacement meanwhile, by an import for instance.
                 for module in _modules():
                     self._put_back(vars(module))
+                # What a closure or an error's trace holds stays: no reason to search again.
+                self._references = self._count()
 
     def _prepare(self) -> None:
         """Make what replaces each operator, once."""

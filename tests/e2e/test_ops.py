@@ -5,16 +5,39 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from padiff.cli.main import main
 from tests.support.command import run_padiff
+from tests.support.forked_workers import fork_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., CompletedProcess[str]]
 
 NAN = {"tensor": {"shape": [], "fill": "special", "seed": 2}}
 RELU = {"operator": "relu", "arguments": {"input": NAN}, "seed": 0}
 ABS = {"operator": "abs", "arguments": {"input": NAN}, "seed": 0}
 INVALID = {"operator": "abs", "arguments": {"input": NAN, "colour": 3}, "seed": 0}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``padiff ops test`` in this process, with workers that are forked."""
+    monkeypatch.chdir(tmp_path)
+    fork_workers(monkeypatch)
+
+    def run(*words: str | Path) -> CompletedProcess[str]:
+        code = main(["ops", "test", *map(str, words)])
+        said = capsys.readouterr()
+        return CompletedProcess(words, code, said.out, said.err)
+
+    return run
 
 
 def stored(path: Path, *cases: object) -> Path:
@@ -79,15 +102,15 @@ def test_an_environment_without_the_framework_is_named(tmp_path: Path) -> None:
     assert "--python-candidate" in done.stderr
 
 
-def test_a_defect_is_exit_1_with_reports_and_0_once_it_is_known(tmp_path: Path) -> None:
+def test_a_defect_is_exit_1_with_reports_and_0_once_it_is_known(run: Run, tmp_path: Path) -> None:
     cases = stored(tmp_path / "cases.json", RELU)
     (tmp_path / "known.toml").write_text(
         '[[known]]\noperator = "relu"\nplace = "output[0]"\nreason = "relu of nan"\n'
     )
     files = ("--json", "r.json", "--junit", "r.xml", "--html", "r.html", "--programs", "found")
 
-    new = run_padiff("ops", "test", "--replay", cases, *files, cwd=tmp_path)
-    known = run_padiff("ops", "test", "--replay", cases, "--known", "known.toml", cwd=tmp_path)
+    new = run("--replay", cases, *files)
+    known = run("--replay", cases, "--known", "known.toml")
 
     assert new.returncode == 1, new.stderr
     assert "relu: candidate wrong output[0]" in new.stdout
@@ -101,10 +124,10 @@ def test_a_defect_is_exit_1_with_reports_and_0_once_it_is_known(tmp_path: Path) 
     assert "known: relu of nan" in known.stdout
 
 
-def test_cases_that_nobody_takes_are_an_error_with_their_share(tmp_path: Path) -> None:
+def test_cases_that_nobody_takes_are_an_error_with_their_share(run: Run, tmp_path: Path) -> None:
     cases = stored(tmp_path / "cases.json", INVALID)
 
-    done = run_padiff("ops", "test", "--replay", cases, cwd=tmp_path)
+    done = run("--replay", cases)
 
     assert done.returncode == 2
     assert "refuse 100 % of the cases" in done.stderr
@@ -125,21 +148,21 @@ def awake(x):
 
 
 strategy = unary(name="x")
-OPERATORS = [operator("sleeping", torch={torch}, paddle=asleep, strategy=strategy)]
+OPERATORS = [operator("{torch}", torch={torch}, paddle=asleep, strategy=strategy)]
 """
 
 
 @pytest.mark.parametrize(
     ("torch", "code", "told"),
-    [("awake", 1, "sleeping: candidate time limit"), ("asleep", 2, "or do not end")],
+    [("awake", 1, "awake: candidate time limit"), ("asleep", 2, "or do not end")],
 )
 def test_a_call_that_does_not_end_is_a_finding_or_cannot_be_tested(
-    tmp_path: Path, torch: str, code: int, told: str
+    run: Run, tmp_path: Path, torch: str, code: int, told: str
 ) -> None:
     (tmp_path / "own.py").write_text(SLEEPING.format(torch=torch))
     words = ("--operators", "own.py", "--examples", "1", "--time-limit", "3")
 
-    done = run_padiff("ops", "test", *words, cwd=tmp_path)
+    done = run(*words)
 
     assert done.returncode == code, done.stderr
     assert told in done.stdout + done.stderr
@@ -156,18 +179,18 @@ def test_what_is_found_does_not_depend_on_the_number_of_processes(tmp_path: Path
     assert [one["operator"] for one in found[0]["operators"]] == ["prod", "sum", "relu"]
 
 
-def test_both_frameworks_are_timed(tmp_path: Path) -> None:
+def test_both_frameworks_are_timed(run: Run, tmp_path: Path) -> None:
     cases = stored(tmp_path / "cases.json", ABS)
     files = ("--json", "r.json")
 
-    done = run_padiff("ops", "test", "--replay", cases, "--profile", "5", *files, cwd=tmp_path)
+    done = run("--replay", cases, "--profile", "5", *files)
 
     assert "us of a call, median: torch, paddle, ratio" in done.stdout
     [operator] = json.loads((tmp_path / "r.json").read_text())["operators"]
     assert min(operator["seconds"][name] for name in ("torch", "paddle")) > 0
 
 
-def test_the_fixed_cases_of_all_operators_show_nothing_new(tmp_path: Path) -> None:
+def test_the_fixed_cases_of_all_operators_show_nothing_new(run: Run, tmp_path: Path) -> None:
     support = Path(__file__).parents[1] / "support"
     files = (
         "--replay",
@@ -176,7 +199,7 @@ def test_the_fixed_cases_of_all_operators_show_nothing_new(tmp_path: Path) -> No
         support / "known_operators.toml",
     )
 
-    done = run_padiff("ops", "test", *files, cwd=tmp_path)
+    done = run(*files)
 
     assert done.returncode == 0, done.stdout
     assert "266 operators, 266 cases" in done.stdout
@@ -206,15 +229,15 @@ def test_two_machines_find_what_one_finds(tmp_path: Path) -> None:
     assert "cannot read outcomes from 'c.json'" in text.stderr
 
 
-def test_the_operator_of_the_page_is_tested_by_its_formula(tmp_path: Path) -> None:
+def test_the_operator_of_the_page_is_tested_by_its_formula(run: Run, tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text(encoding="utf-8")
     program = page.partition("```python\n")[2].partition("```")[0]
     (tmp_path / "swish.py").write_text(program)
     (tmp_path / "none.py").write_text("x = 3\n")
-    words = ("ops", "test", "--examples", "40", "--operators")
+    words = ("--examples", "40", "--operators")
 
-    done = run_padiff(*words, "swish.py", "--programs", "found", cwd=tmp_path)
-    none = run_padiff(*words, "none.py", cwd=tmp_path)
+    done = run(*words, "swish.py", "--programs", "found")
+    none = run(*words, "none.py")
 
     assert done.returncode == 1, done.stderr
     assert "swish: candidate wrong output[0]" in done.stdout

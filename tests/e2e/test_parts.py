@@ -22,6 +22,7 @@ from padiff.dumpfile import Content, Keep
 from tests.support import many_ranks
 from tests.support.command import run_padiff
 from tests.support.many_ranks import write_ranks
+from tests.support.pools import fork_pools
 from tests.support.tiny_net import tiny_net
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ REPORTS = ("json", "html", "overview", "junit", "sarif", "markdown", "csv")
 @pytest.fixture
 def dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     monkeypatch.chdir(tmp_path)
+    fork_pools(monkeypatch)
     known, found = tmp_path / "known", tmp_path / "found"
     return write_ranks(known), write_ranks(found, "paddle", faulty=(1,))
 
@@ -95,6 +97,7 @@ def test_elements_of_samples_are_counted_wherever_they_were_compared(
         ]
         return one
 
+    fork_pools(monkeypatch)
     sample = Keep(content=Content.SAMPLE, sample=2)
     known = write_ranks(tmp_path / "known", content=sample)
     monkeypatch.setattr(many_ranks, "tiny_net", noisy)

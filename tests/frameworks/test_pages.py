@@ -12,6 +12,7 @@ import pytest
 
 from padiff.cli.main import main
 from padiff.cli.output import NO_WIDTH
+from tests.support.forked_workers import fork_workers
 from tests.support.pages import DOCS, ELLIPSIS, blocks, commands, run_page
 
 if TYPE_CHECKING:
@@ -185,8 +186,12 @@ def operators(folder: Path) -> dict[str, str]:
     ],
 )
 def test_every_command_of_a_reference_page_works(
-    page: Callable[[Path], dict[str, str]], folder: Path, capsys: pytest.CaptureFixture[str]
+    page: Callable[[Path], dict[str, str]],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    fork_workers(monkeypatch)
     ran = run_page(DOCS / f"{page.__name__}.md", folder, capsys, changed=page(folder))
 
     assert {"padiff compare", "padiff weights", "padiff replay"} & ran

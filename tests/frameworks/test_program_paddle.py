@@ -19,7 +19,7 @@ from paddle.vision.models import mobilenet_v2, resnet18
 
 import padiff
 from benchmarks.gpt_paddle import GPT
-from padiff.dumper.adapters.paddle_operators import PaddleOperators
+from padiff.dumper.adapters.paddle_operators import PaddleOperators, _Bindings
 from padiff.dumpfile import LeafKind, Mode, open_dump
 from tests.support.programs import Recorded
 
@@ -465,6 +465,30 @@ def test_an_error_while_operators_are_replaced_leaves_none_replaced(
     assert _bindings() == before
     with operators.watch(run):
         assert _bindings() != before
+
+
+def test_a_replacement_that_somebody_keeps_is_searched_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operators, module = PaddleOperators(), ModuleType("library")
+    monkeypatch.setitem(sys.modules, "library", module)
+    searched: list[bool] = []
+    kept: list[object] = []
+    put_back = _Bindings._put_back
+
+    def counted(bindings: _Bindings, names: dict[str, object]) -> None:
+        searched.append(names is vars(module))
+        put_back(bindings, names)
+
+    monkeypatch.setattr(_Bindings, "_put_back", counted)
+    for is_kept in (True, False, False):
+        with operators.watch(lambda _, function, args, kwargs: function(*args, **kwargs)):
+            kept += [paddle._C_ops.abs] * is_kept
+    assert sum(searched) == 1
+
+    with operators.watch(lambda _, function, args, kwargs: function(*args, **kwargs)):
+        vars(module)["abs"] = paddle._C_ops.abs
+    assert vars(module)["abs"] is paddle._C_ops.abs is not kept[0]
 
 
 def test_operators_without_a_graph_say_so(tmp_path: Path) -> None:

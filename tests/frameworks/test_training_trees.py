@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ class Side:
     model: Mapping[str, Any] = field(default_factory=dict)
     schedule: Mapping[str, Any] | None = None
     clip: float | None = None
+    steps: int = STEPS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,16 +63,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def dump(folder: Path, framework: str, net: str, side: Side, weights: Path | None = None) -> Path:
     """Train one side and return its dump; torch's, which nothing writes to, once for all tests."""
-    name = f"{framework} {net} {hashlib.sha256(repr(side).encode()).hexdigest()[:16]}"
+    text = f"{framework} {net} {side}"
+    name = "candidate" if weights else hashlib.sha256(text.encode()).hexdigest()[:16]
     path = folder / "dumps" / name
-    if weights is not None:
-        return record(folder, framework, net, side, weights, "candidate")
-    return path if path.exists() else record(folder, framework, net, side, None, name)
+    if weights is None and path.exists():
+        return path
 
-
-def record(
-    folder: Path, framework: str, net: str, side: Side, weights: Path | None, name: str
-) -> Path:
     def target(name: str, arguments: Mapping[str, Any]) -> Target:
         return parse_target(f"{PORTS / f'training_trees_{framework}.py'}:{name}", dict(arguments))
 
@@ -88,7 +85,7 @@ def record(
             weights_from=weights,
             record=RecordSettings(out=folder / "dumps", name=name, overwrite=True),
             train=TrainSettings(
-                steps=STEPS,
+                steps=side.steps,
                 loss=loss,
                 labels=(parse_input(str(folder / ("ids" if is_gpt else "label")) + "{step}.npy"),),
                 optimizer=target(side.optimizer, side.options),
@@ -99,11 +96,13 @@ def record(
     )
 
 
-def trained(folder: Path, net: str, reference: Side, candidate: Side | None = None) -> Comparison:
+def trained(
+    folder: Path, net: str, reference: Side, candidate: Side | None = None, *, steps: int = STEPS
+) -> Comparison:
     """Train torch's side and Paddle's port of it, and compare."""
-    known = dump(folder, "torch", net, reference)
-    found = dump(folder, "paddle", net, candidate or reference, known)
-    return compare(known, found, CompareSettings())
+    sides = [replace(side, steps=steps) for side in (reference, candidate or reference)]
+    known = dump(folder, "torch", net, sides[0])
+    return compare(known, dump(folder, "paddle", net, sides[1], known), CompareSettings())
 
 
 def first(comparison: Comparison) -> Divergence:
@@ -139,9 +138,9 @@ def test_right_port_matches_over_five_steps(
 
 
 def test_hand_made_update_leaves_no_learning_rate_to_agree_with(folder: Path) -> None:
-    comparison = trained(
-        folder, "ResNet", Side(), Side(optimizer="by_hand", options={"convention": "mean"})
-    )
+    by_hand = Side(optimizer="by_hand", options=BY_HAND)
+
+    comparison = trained(folder, "ResNet", Side(), by_hand, steps=2)
 
     evidence = first(comparison).evidence
     assert "the candidate recorded no learning rate" in evidence
@@ -252,8 +251,9 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_mistake_is_named_by_step_phase_record_and_cause(folder: Path, fault: str) -> None:
     net, reference, candidate, place, cause = FAULTS[fault]
+    steps = STEPS if reference.schedule is not None else place[0] + 2  # one that inherits it
 
-    comparison = trained(folder, net, reference, candidate)
+    comparison = trained(folder, net, reference, candidate, steps=steps)
 
     found = first(comparison)
     assert found.pair.reference is not None

@@ -20,13 +20,11 @@ from padiff.dumpfile import (
     Phase,
     RecordInfo,
     Role,
-    ValueInfo,
     digest_of,
-    dtype_name,
-    statistics_of,
 )
 
 from .dumps import MemorySide
+from .treegen import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +57,6 @@ class _Maker:
     modules: list[ModuleInfo] = field(default_factory=list)
     calls: list[CallInfo] = field(default_factory=list)
     records: list[RecordInfo] = field(default_factory=list)
-    values: list[ValueInfo] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
     _open: list[int] = field(default_factory=list)
 
@@ -72,16 +69,7 @@ class _Maker:
         if is_unit:
             array /= np.linalg.norm(array)
         self.arrays.append(array)
-        self.values.append(
-            ValueInfo(
-                id=len(self.values),
-                digest=digest_of(array),
-                dtype=dtype_name(array.dtype),
-                size=array.size,
-                statistics=statistics_of(array),
-            )
-        )
-        return len(self.values) - 1
+        return len(self.arrays) - 1
 
     def name(self, word: str, number: int) -> str:
         if self.dialect is Dialect.SAME:
@@ -134,7 +122,7 @@ class _Maker:
                 modules=tuple(self.modules),
                 calls=tuple(self.calls),
                 records=tuple(self.records),
-                values=tuple(self.values),
+                values=values_of(self.arrays, list(map(digest_of, self.arrays))),
             ),
             arrays=tuple(self.arrays),
         )
@@ -154,7 +142,7 @@ class _Maker:
                 role=role,
                 slot=slot,
                 order=self._tick(),
-                shape=(self.values[value].size,),
+                shape=self.arrays[value].shape,
                 value=value,
                 tensor=len(self.records) if call is None else None,
             )

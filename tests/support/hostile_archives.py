@@ -45,12 +45,12 @@ def zip_with_a_link(dump: Path, target: Path) -> None:
 
 @ARCHIVES.refused("times its size when unpacked")
 def zip_bomb(dump: Path, target: Path) -> None:
-    """Hold 2 GiB of zeros in 2 MB."""
+    """Hold 1088 MiB of zeros in 1 MB."""
     with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.write(dump / "manifest.json", "manifest.json")
         zeros = bytes(64 << 20)
         with archive.open(FILE, "w", force_zip64=True) as member:
-            for _ in range(32):
+            for _ in range(17):
                 member.write(zeros)
 
 

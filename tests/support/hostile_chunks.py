@@ -44,14 +44,14 @@ def zeros(size_bytes: int) -> bytes:
 
 @CHUNKS.refused("expected 4096 bytes through all filters")
 def bomb_within_a_chunk(dump: Path) -> None:
-    """Hold 1 GiB where 4 KiB are declared; HDF5 would unpack it all."""
-    one_chunk(dump, zeros(1 << 30), (h5z.FILTER_DEFLATE,))
+    """Hold 512 MiB where 4 KiB are declared; HDF5 would unpack it all."""
+    one_chunk(dump, zeros(512 << 20), (h5z.FILTER_DEFLATE,))
 
 
 @CHUNKS.refused("filter 1 comes twice")
 def bomb_within_a_bomb(dump: Path) -> None:
-    """Hold 1 GiB between two filters."""
-    inner = zlib.compress(zeros(1 << 30), 9)
+    """Hold 512 MiB between two filters."""
+    inner = zlib.compress(zeros(512 << 20), 9)
     one_chunk(dump, inner, (h5z.FILTER_DEFLATE, h5z.FILTER_DEFLATE))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from padiff.dumper.recording.named import write_named
-from tests.support.command import environment_for, run_padiff
+from tests.support.command import run_padiff, run_python
 from tests.support.indexes import FILE
 
 if TYPE_CHECKING:
@@ -94,15 +93,8 @@ class Store:
 
     def python(self, script: str, *words: str) -> str:
         """Run a script that has ``system`` and ``root``, and return what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-c", _PLACES + script, *words],
-            cwd=self.folder,
-            env=environment_for(self.folder, added=self.environment),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        code = _PLACES + script
+        done = run_python("-c", code, *words, cwd=self.folder, environment=self.environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -9,6 +9,7 @@ identity of the node behind each call.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,15 +25,15 @@ from padiff.dumpfile import (
     ValueInfo,
     digest_of,
     dtype_name,
-    statistics_of,
 )
+from padiff.dumpfile.statistics import statistics_of_parts
 
 from .dumps import MemorySide
 from .treelayers import BUFFERS, CLASSES, FREE, LEAVES, WIDTH, Node, computed, made_weights
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Array = npt.NDArray[Any]
 
@@ -231,6 +232,22 @@ def truth(reference: Run, candidate: Run) -> dict[int, int]:
     return found
 
 
+def values_of(arrays: Sequence[Array], digests: Sequence[str]) -> tuple[ValueInfo, ...]:
+    """Describe small arrays of one dtype, whose digests are known, all at once."""
+    starts = [0, *accumulate(array.size for array in arrays[:-1])]
+    parts = zip(arrays, digests, statistics_of_parts(np.concatenate(arrays), starts), strict=True)
+    return tuple(
+        ValueInfo(
+            id=number,
+            digest=digest,
+            dtype=dtype_name(array.dtype),
+            size=array.size,
+            statistics=statistics,
+        )
+        for number, (array, digest, statistics) in enumerate(parts)
+    )
+
+
 @dataclass(kw_only=True)
 class _Runner:
     framework: str
@@ -241,7 +258,6 @@ class _Runner:
     uids: list[int] = field(default_factory=list)
     leaves: set[int] = field(default_factory=set)
     records: list[RecordInfo] = field(default_factory=list)
-    values: list[ValueInfo] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
     tensors: dict[tuple[int, int, str], int] = field(default_factory=dict)
@@ -354,17 +370,8 @@ class _Runner:
     ) -> None:
         digest = digest_of(array)
         if digest not in self.known:
-            self.known[digest] = len(self.values)
+            self.known[digest] = len(self.arrays)
             self.arrays.append(array.reshape(-1).copy())
-            self.values.append(
-                ValueInfo(
-                    id=len(self.values),
-                    digest=digest,
-                    dtype=dtype_name(array.dtype),
-                    size=array.size,
-                    statistics=statistics_of(array),
-                )
-            )
         self.records.append(
             RecordInfo(
                 id=len(self.records),
@@ -388,7 +395,7 @@ class _Runner:
             modules=tuple(self.modules),
             calls=tuple(self.calls),
             records=tuple(self.records),
-            values=tuple(self.values),
+            values=values_of(self.arrays, list(self.known)),
         )
         return Run(
             side=MemorySide(framework=self.framework, index=index, arrays=tuple(self.arrays)),

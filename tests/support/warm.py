@@ -32,6 +32,8 @@ from tests.support.warmed import FRAMEWORKS, MESSAGE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+STORES = {"s3://": "s3fs", "ssh://": "fsspec.implementations.sftp"}
+"""What a command imports of which a word begins so."""
 RANKS = ("torch", "torch.distributed.fsdp", "torch.distributed.pipelining")
 """What the scripts import that run on several ranks."""
 WITHIN_S = 300.0
@@ -47,12 +49,15 @@ LATE = frozenset(
             "NO_COLOR",
             "TERM",
         ),
+        *("AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED"),
+        *("AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "NO_PROXY", "SSH_AUTH_SOCK"),
         *("LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"),
         *("PADIFF_DEBUG", "PADIFF_RANK_WAIT_S", "PADIFF_TEST_BLOCKED"),
-        *("PYTEST_CURRENT_TEST", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONPATH"),
+        *("PYTEST_CURRENT_TEST", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"),
+        *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH"),
     }
 )
-"""Variables that nothing reads before a program's own code runs."""
+"""Variables that nothing reads before a program's own code runs, or that are set again then."""
 
 
 @dataclass
@@ -144,11 +149,16 @@ def _warm(imported: tuple[str, ...], worker: int) -> Warm:
     return Warm(imported=imported)
 
 
-def warm_for(words: Sequence[str], cwd: Path) -> Warm:
-    """Return the process that has the framework which a command imports.
+def warm_with(*imported: str) -> Warm:
+    """Return the process that has imported some frameworks."""
+    return _warm(imported, os.getpid())
 
-    That is what the Python files import which the command names; those of ``pytest`` are all in
-    the folder.
+
+def warm_for(words: Sequence[str], cwd: Path) -> Warm:
+    """Return the process that has the framework which a command imports, and what its URLs need.
+
+    The framework is what the Python files import which the command names; those of ``pytest`` are
+    all in the folder.
     """
     code = words[1:2] if words[0] == "-c" else []
     named = (cwd / word.partition(":")[0] for word in words)
@@ -158,7 +168,10 @@ def warm_for(words: Sequence[str], cwd: Path) -> Warm:
     found = tuple(
         name for name in FRAMEWORKS if re.search(rf"\b(?:import|from) {name}\b", "\n".join(texts))
     )
-    return _warm(found if len(found) == 1 else (), os.getpid())
+    stores = {
+        module for word in words for begin, module in STORES.items() if word.startswith(begin)
+    }
+    return warm_with(*(found if len(found) == 1 else ()), *sorted(stores))
 
 
 def run_warm(
@@ -193,7 +206,7 @@ def run_ranks(
     words: Sequence[str], cwd: Path, environment: Mapping[str, str], count: int
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python WORDS`` on some ranks at once, as torchrun does."""
-    warm = _warm(RANKS, os.getpid())
+    warm = warm_with(*RANKS)
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
     shared |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     with tempfile.TemporaryFile("w+") as said, Path(os.devnull).open("rb") as nothing:

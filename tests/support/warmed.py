@@ -93,6 +93,7 @@ def _settle(request: dict[str, Any], own: Mapping[str, str]) -> None:
     added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = added = [folder for folder in added if folder not in known]
     tempfile.tempdir = None
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

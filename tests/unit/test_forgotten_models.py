@@ -1,8 +1,9 @@
-"""Tests record models from files of one name: none of them may see another's."""
+"""No test sees what another left: a module of the same name, or a framework's variable."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,3 +22,10 @@ def test_a_module_of_a_temporary_folder_is_forgotten(
     module = importlib.import_module("model_of_one_name")
 
     assert module.value == number
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_variable_that_a_framework_sets_is_forgotten(number: int) -> None:
+    assert "SET_BY_A_FRAMEWORK" not in os.environ
+
+    os.environ["SET_BY_A_FRAMEWORK"] = str(number)

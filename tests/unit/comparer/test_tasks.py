@@ -20,6 +20,7 @@ from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import CompareError, DumpFormatError
 from tests.support.command import environment_for
 from tests.support.many_ranks import RANKS, STEPS, write_ranks
+from tests.support.pools import fork_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,8 @@ class Noted:
 
 
 @pytest.fixture
-def dumps(tmp_path: Path) -> tuple[Path, Path]:
+def dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    fork_pools(monkeypatch)
     known, found = tmp_path / "known", tmp_path / "found"
     return write_ranks(known), write_ranks(found, "paddle", faulty=(1,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +10,16 @@ import pytest
 
 from padiff.pairing import pair, plan_weights
 from padiff.pairing.names import WordTable, likeness, words_of
-from tests.support.extremes import EXTREMES, WIDE, Dialect, extreme
+from tests.support.extremes import EXTREMES, WIDE, Dialect
+from tests.support.extremes import extreme as make
 from tests.support.work import calls_made, most_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+extreme = cache(make)
+"""A side, which nothing changes, made once for all tests of its form."""
 
 
 @pytest.mark.parametrize("dialect", Dialect)
