@@ -297,7 +297,7 @@ def signs_alike(array: Array, salt: int) -> npt.NDArray[np.float64]:
     bits *= np.uint64(salt) | _ODD
     bits ^= bits >> np.uint64(32)
     bits *= _SPREADING
-    return 1.0 - 2.0 * (bits >> np.uint64(63))
+    return np.asarray(1.0 - 2.0 * (bits >> np.uint64(63)), np.float64)
 
 
 def in_blocks(*arrays: Array, out: Array | None = None) -> Iterator[tuple[Array, ...]]:

@@ -80,4 +80,6 @@ def _choosing(side: Side, values: Sequence[int]) -> list[int]:
 
 def _digest(outcome: Array) -> bytes:
     flat = np.ascontiguousarray(outcome).reshape(-1)
-    return blake2b(flat.view(np.uint8), digest_size=16, key=outcome.dtype.str.encode()).digest()
+    return blake2b(
+        flat.view(np.uint8).data, digest_size=16, key=outcome.dtype.str.encode()
+    ).digest()

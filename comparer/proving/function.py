@@ -92,6 +92,7 @@ class _Comparison:
             self.leaves = pair_leaves(pairing, *self.sides)
         self.given = pair_results(pairing, *self.sides)
         self.results = self.given.sinks
+        self.rounded = self.given.rounded(self.sides[1])
         self.numbering = settle_draws(self.leaves, self.sides)
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
@@ -213,7 +214,8 @@ class _Comparison:
                 answer=self._answer(None, is_different=False, is_refuted=False),
                 constructed=len(sinks) - len(left),
                 executed=len(left),
-                **self._facts(),
+                tolerated=self.rounded,
+                facts=len(self.given.facts) - self.rounded,
                 largest=max(joining.errors, default=None),
             )
         try:
@@ -283,7 +285,8 @@ class _Comparison:
             unknown=Unknown.BEHIND if answer is Answer.UNKNOWN else Unknown.NONE,
             constructed=len(sinks) - len(left),
             executed=len(exact),
-            **self._facts(len(left) - len(exact)),
+            tolerated=len(left) - len(exact) + self.rounded,
+            facts=len(self.given.facts) - self.rounded,
             is_coincidence=other is not None,
             largest=max(errors, default=None),
             effect=effect,
@@ -291,15 +294,6 @@ class _Comparison:
             candidate=cause.places[1],
             edits=cause.edits,
         )
-
-    def _facts(self, behind: int = 0) -> dict[str, int]:
-        """Count what is judged as it was recorded: by a tolerance, and what is equal or not.
-
-        Args:
-            behind: Results behind recorded values.
-        """
-        rounded = self.given.rounded(self.sides[1])
-        return {"tolerated": behind + rounded, "facts": len(self.given.facts) - rounded}
 
     def _answer(self, effect: Effect | None, *, is_different: bool, is_refuted: bool) -> Answer:
         if is_different and (effect is None or not effect.is_hidden):

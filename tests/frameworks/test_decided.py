@@ -59,6 +59,7 @@ class Positions(nn.Module):
     def __init__(self, *, is_turned: bool, cuts: bool) -> None:
         super().__init__()
         self.first, self.second, self.large = nn.Linear(16, 16), nn.Linear(16, 16), nn.Identity()
+        self.table: torch.Tensor
         self.register_buffer("table", torch.linspace(-1, 1, 16))
         self.is_turned, self.cuts = is_turned, cuts
 

@@ -66,6 +66,6 @@ def test_an_operator_more_or_less_is_told_as_that(words: str, tmp_path: Path) ->
             net(torch.arange(16.0).reshape(2, 8).sin())
         paths.append(recorder.path)
 
-    found = padiff.compare(*paths)
+    found = padiff.compare(paths[0], paths[1])
 
     assert f"proved: {words}" in str(found).partition("\n")[0]
