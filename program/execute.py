@@ -51,6 +51,7 @@ def execute(
     limits: Limits | None = None,
     rounding: Rounding | None = None,
     observe: Callable[[int, Array], None] | None = None,
+    chosen: Mapping[int, Array] | None = None,
 ) -> dict[int, Array]:
     """Compute values of a program.
 
@@ -65,6 +66,8 @@ def execute(
         limits: None for the default.
         rounding: Errors to make in each primitive; None makes none.
         observe: Called with each term that is computed, before it is freed, and its elements.
+        chosen: What stood first in some sorts, by the term of their places: of equal elements
+            any may.
 
     Returns:
         float64, int64, bool or complex128 arrays by value id; they may share memory.
@@ -79,6 +82,7 @@ def execute(
         raise ProgramError(f"cannot execute: expected values of the program, found {unknown[0]}")
     run = Execution(lowered, leaves, limits or Limits(), rounding)
     run.observe = observe
+    run.chosen = chosen or {}
     return run.compute(wanted)
 
 
@@ -130,6 +134,7 @@ class Execution:
         self.memory = _Memory()
         self.work = 0
         self.observe: Callable[[int, Array], None] | None = None
+        self.chosen: Mapping[int, Array] = {}
 
     def compute(self, wanted: list[int]) -> dict[int, Array]:
         """Return wanted values by their ids."""
@@ -160,6 +165,9 @@ class Execution:
             operands = self.rounding.disturb_operands(node, operands)
         result = primitive.run(*operands, **dict(node.attributes))
         results = result if isinstance(result, tuple) else (result,)
+        if node.outputs[-1] in self.chosen:
+            axis: int = dict(node.attributes)["axis"]
+            results = _chosen_first(operands[0], results[1], self.chosen[node.outputs[-1]], axis)
         if self.rounding is not None:
             results = tuple(self.rounding.disturb_results(node, operands, results))
         for output, spec, array in zip(node.outputs, specs, results, strict=True):
@@ -253,6 +261,16 @@ def _owner(array: Array) -> Array:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def _chosen_first(taken: Array, places: Array, chosen: Array, axis: int) -> tuple[Array, Array]:
+    """Return the elements of a sort, and their places, of which some come first."""
+    ranks = np.argsort(places, axis=axis, kind="stable")
+    first = np.arange(chosen.shape[axis]) - chosen.shape[axis]
+    shape = [-1 if at == axis % taken.ndim else 1 for at in range(taken.ndim)]
+    np.put_along_axis(ranks, chosen, np.broadcast_to(first.reshape(shape), chosen.shape), axis)
+    order = np.argsort(ranks, axis=axis, kind="stable")
+    return np.take_along_axis(taken, order, axis), order
 
 
 def _checked(array: object, spec: Spec, node: Node) -> Array:

@@ -176,6 +176,30 @@ class KnownProgram:
                 found.setdefault(operand, []).append(at)
         return found
 
+    @cached_property
+    def chosen(self) -> dict[int, Array]:
+        """What stood first in the sorts whose places were recorded, by the term of all places.
+
+        A sort puts equal elements in any order, and gradients go back to those that were chosen.
+        """
+        nodes = self.lowered.nodes
+        sorts = {node.outputs[1]: node for node in nodes if node.primitive == "sort"}
+        firsts = {term: term for term in sorts}
+        for node in nodes:
+            sort = sorts.get(node.operands[0]) if node.primitive == "slice" else None
+            told = dict(node.attributes)
+            if sort is not None and (told["axis"], told["start"], told["step"]) == (
+                dict(sort.attributes)["axis"],
+                0,
+                1,
+            ):
+                firsts[node.outputs[0]] = sort.outputs[1]
+        return {
+            places: self.elements(self.known[term])
+            for term, places in firsts.items()
+            if term in self.known
+        }
+
     def elements(self, value: int) -> Array:
         """Return recorded elements in float64, or as they are if they are no real numbers."""
         found = self._loaded(value, is_gradient=False)
@@ -267,7 +291,8 @@ class KnownProgram:
 
         Args:
             part: Of this program.
-            changed: Elements by value id that stand for recorded ones.
+            changed: Elements by value id that stand for recorded ones. What was chosen of equal
+                ones stays so then.
             seed: Of the random errors to make; None makes none.
             alike: What was found of errors that are as alike as what they are of; None draws each
                 by itself.
@@ -282,7 +307,9 @@ class KnownProgram:
             is_alike = alike is not None
             rounding = Rounding(self.units, seed=seed, known=alike, by_value=is_alike)
         leaves.update(changed or {})
-        return execute(self.lowered, leaves, [part.wanted], rounding=rounding)[part.wanted]
+        chosen = None if changed is None else self.chosen
+        found = execute(self.lowered, leaves, [part.wanted], rounding=rounding, chosen=chosen)
+        return found[part.wanted]
 
     def compute_terms(self, part: Part, terms: Sequence[int]) -> list[Array]:
         """Execute what some terms of a part are made of.
@@ -333,7 +360,7 @@ class KnownProgram:
                 found[term] = array
 
         leaves = {**self.leaves(part), **changed}
-        execute(self.lowered, leaves, [part.wanted], observe=look)
+        execute(self.lowered, leaves, [part.wanted], observe=look, chosen=self.chosen)
         return found
 
     def compute_behind(
@@ -357,7 +384,7 @@ class KnownProgram:
         """
         leaves = {**self.leaves(part), **(changed or {})}
         run = Execution(self.lowered, leaves, Limits(), None)
-        run.given[term] = part.wanted, elements
+        run.given[term], run.chosen = (part.wanted, elements), self.chosen
         return run.compute([part.wanted])[part.wanted]
 
     def compute_with_spread(self, part: Part) -> Spread:
