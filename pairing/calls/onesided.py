@@ -291,12 +291,9 @@ def _wholes(view: View, other: View, links: Iterable[tuple[int, int]]) -> Iterat
         partners[one].add(two)
         owners[two].add(one)
     for module, found in partners.items():
-        if any(len(owners[two]) > 1 for two in found):
+        if len(found) == 1 or any(len(owners[two]) > 1 for two in found):
             continue
-        if len(found) == 1:
-            container = _fitting(view, module, other, *found)
-        else:
-            container = _around(other, found)
+        container = _around(other, found)
         if container is None or container in found or _holds_more(other, container, found):
             continue
         if _is_one_job(view, module, other, container):
@@ -308,35 +305,6 @@ def _around(view: View, modules: Iterable[int]) -> int | None:
     paths = [list(_outward(view, module))[::-1] for module in modules]
     common = [level[0] for level in zip(*paths, strict=False) if len(set(level)) == 1]
     return common[-1] if len(common) > 1 else None
-
-
-def _fitting(view: View, module: int, other: View, layer: int) -> int | None:
-    """Return the innermost container that takes and gives as much as a module.
-
-    None where the layer that has its weights does so itself.
-
-    One author looks codes up in an embedding, inside a class that chooses them and counts their
-    use; another keeps the codes in that class itself.
-    """
-    wanted = _sizes(view, module)
-    if not wanted or _sizes(other, layer) == wanted:
-        return None
-    outward = _outward(other, layer)
-    return next((outer for outer in outward if _sizes(other, outer) == wanted), None)
-
-
-def _sizes(view: View, module: int) -> list[list[tuple[str, int]]]:
-    """Return for each call of a module how many elements it takes and gives each time, sorted."""
-    roles = Role.INPUT, Role.OUTPUT
-    return [
-        sorted(
-            (role.value, prod(record.shape))
-            for role in roles
-            if role in view.of_role
-            for record in view.of_role[role][call]
-        )
-        for call in view.executed[module]
-    ]
 
 
 def _outward(view: View, module: int) -> Iterator[int]:

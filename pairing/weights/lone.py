@@ -86,7 +86,7 @@ def choose_within(
 ) -> tuple[list[WeightPair], list[WeightChoice]]:
     """Let a run decide between parameters of one size in one class that are paired by their order.
 
-    That the class is its partner's says nothing of which of them is which.
+    That the class is its partner's says nothing of which of them is which, unless their names do.
 
     Args:
         sides: Both sides.
@@ -98,6 +98,10 @@ def choose_within(
     entries = [
         {entry.record.id: entry for unit in side.units for entry in unit.entries} for side in sides
     ]
+
+    def is_named(pair: WeightPair) -> bool:
+        return entries[0][pair.reference[0]].local == entries[1][pair.candidate].local
+
     groups: dict[tuple[int, int, tuple[int, ...]], list[WeightPair]] = defaultdict(list)
     for pair in pairs:
         if pair.paired_by is PairedBy.POSITION and pair.is_ambiguous and len(pair.reference) == 1:
@@ -112,7 +116,7 @@ def choose_within(
             [entries[1][pair.candidate] for pair in group],
         )
         for group in groups.values()
-        if 1 < len(group) <= _MOST
+        if 1 < len(group) <= _MOST and not all(map(is_named, group))
     ]
     first = {pair.candidate: pair for choice in choices for pair in choice.ways[0].pairs}
     return [first.get(pair.candidate, pair) for pair in pairs], choices
