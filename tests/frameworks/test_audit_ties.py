@@ -12,17 +12,20 @@ from padiff.comparer.auditing import Check, Soundness
 from tests.frameworks.test_audit import audited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 EXPERTS, CHOSEN = 24, 3
 
 CHOICES: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = {
-    "topk": lambda logits: torch.topk(logits, CHOSEN),
-    "sort": lambda logits: tuple(
-        part[:, :CHOSEN] for part in torch.sort(logits, descending=True, stable=False)
-    ),
+    "topk": lambda logits: _firsts(torch.topk(logits, EXPERTS)),
+    "few": lambda logits: _firsts(torch.topk(logits, CHOSEN)),
+    "sort": lambda logits: _firsts(torch.sort(logits, descending=True)),
 }
+
+
+def _firsts(sorted_: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    return sorted_[0][:, :CHOSEN], sorted_[1][:, :CHOSEN]
 
 
 class _Router(nn.Module):

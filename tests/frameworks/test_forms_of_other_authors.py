@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Thing = Any
 RANDOM = np.random.default_rng(0)
-PICTURE = RANDOM.standard_normal((2, 6, 4, 4), dtype=np.float32)
 SERIES = RANDOM.standard_normal((3, 7, 6), dtype=np.float32)
 LENGTHS = np.array([7, 4, 5])
 
