@@ -415,9 +415,43 @@ VOTED = {
     "picture mirrored ahead of the head": _turned(lambda x: x.flip(-1)),
     "channels exchanged ahead of the head": _turned(lambda x: x.flip(1)),
 }
+
+
+# -- 17: a tie that any error would turn, and that both programs decide alike
+
+
+def _tied(choose: Callable[[Tensor], Tensor]) -> Attack:
+    """Scale the second layer wrongly, behind rows that a choice takes out of a table."""
+
+    def build(scale: float) -> Any:  # noqa: ANN401
+        def forward(self: Any, x: Tensor) -> Tensor:  # noqa: ANN401
+            row = self.table(choose(x / 4)).mean(0)
+            result: Tensor = row + self.b(self.a(row).tanh() * scale)
+            return result
+
+        return net(forward, table=lambda: nn.Embedding(8, 8), a=_linear(), b=_linear())
+
+    return Attack(
+        good=lambda: build(0.5),
+        bad=lambda: build(0.5001),
+        inputs=lambda: (torch.arange(4.0),),
+        is_forward=True,
+    )
+
+
+TIES = {
+    "scale behind a search on its own grid": _tied(
+        lambda x: torch.bucketize(x, torch.arange(0.25, 1, 0.25), right=True)
+    ),
+    "scale behind a comparison of equal numbers": _tied(lambda x: (x >= 0.25).long()),
+    "scale behind whole numbers rounded down": _tied(lambda x: torch.floor(x * 4).long()),
+    "scale behind the largest of equal numbers": _tied(
+        lambda x: (x[:, None] * torch.ones(4)).argmax(-1)
+    ),
+}
 ATTACKS: dict[int, Mapping[str, Attack]] = {
     1: LARGEST, 2: GRADIENTS, 3: KINKS, 4: DRIFTS, 5: LAYOUTS, 6: OBJECTS, 7: ABSOLUTE,
-    9: HEADLINES, 11: SKIPPED, 14: VOTED,
+    9: HEADLINES, 11: SKIPPED, 14: VOTED, 17: TIES,
 }  # fmt: skip
 """By the number of the mechanism; the others need more than one forward and backward pass."""
 
