@@ -194,7 +194,7 @@ class _Doubt:
 
     difference: float = 0.0
     """How far the differences are from derivatives: at a kink, any between two sides is right.
-    And what numbers so near to zero that kernels flush them may add."""
+    And what numbers so near to zero that kernels flush them may add, and sums of equal ones."""
     rounding: float = 0.0
     """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
     addends: float = 0.0
@@ -305,21 +305,25 @@ class _Way:
             total += one.size * max(each, default=1)
         return total / max(self.direction.size, 1)
 
-    def repeated(self, products: Sequence[Array]) -> float:
-        """Return how far the sum may be off since the same number is added again and again.
+    def in_order(self, slopes: Sequence[Array]) -> float:
+        """Return what adding the products one after another in float32 rounds.
 
-        It is rounded alike each time, as the gradient of a mean is in the bias of a convolution:
-        such errors add up, and do not cancel (Higham and Mary, A new approach to probabilistic
-        rounding error analysis, 2019, section 3.2). Each partial sum may be off by the unit
-        roundoff, and their mean size is half of the whole: kernels that have a lane for each
-        channel add all of a channel one by one.
+        Errors of equal products are equal, as those of tokens that are all the same, or of the
+        gradient of a mean: they grow with their number, not with its root (Higham and Mary, A new
+        approach to probabilistic rounding error analysis, 2019, section 3.2). What a weight gets
+        is a sum over all tokens for each feature, what a query gets one over the keys.
         """
-        sizes = np.abs(np.concatenate([one.reshape(-1) for one in products]))
-        kinds = np.unique(sizes.astype(np.float32), return_counts=True)
-        counts = np.where(kinds[0] > 0, kinds[1], 0).astype(np.float64)
-        alike = np.minimum(counts, self.addends(products))
-        unit = _unit_of_sums(UNIT_ROUNDOFF[self._known.program.values[self._value].dtype])
-        return float((kinds[0] * counts * alike).sum()) * unit / 2
+        squares = 0.0
+        for (one, gradient), slope in zip(self._gradients, slopes, strict=True):
+            products = gradient * _finite(slope)
+            names = {node.primitive for node in one.nodes}
+            is_summed = products.size > self._point.size or "matmul" in names
+            if is_summed and products.ndim > 1:
+                is_convolved = any("convolution" in name for name in names)
+                rows = np.moveaxis(products, 1 if is_convolved else -1, -1)
+                rows = rows.reshape(-1, rows.shape[-1])
+                squares += max(_off_in_order(rows), _off_in_order(rows.T))
+        return math.sqrt(squares)
 
     @cached_property
     def unresolved(self) -> float:
@@ -399,6 +403,21 @@ class _Way:
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+_CHANCE = 4.0
+"""Standard deviations: errors that are independent of each other go so far by chance."""
+
+
+def _off_in_order(rows: Array) -> float:
+    """Return the sum of the squares of the errors of the sums over rows, added in float32.
+
+    Without those of independent errors: these are in the unit already.
+    """
+    partial = np.cumsum(rows, 0)
+    off = np.cumsum(rows, 0, np.float32)[-1] - partial[-1]
+    chance = float(np.vdot(partial, partial)) * UNIT_ROUNDOFF["float32"] ** 2 / 3
+    return max(float(np.vdot(off, off)) - _CHANCE**2 * chance, 0.0)
+
+
 def _finite(elements: Array) -> Array:
     return np.where(np.isfinite(elements), elements, 0.0)
 
@@ -447,12 +466,10 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
         for each in (way.products(step, seed=seed) for seed in range(RUNS))
     ]
     cancelled = [way.cancelled(step, seed=seed) for seed in range(RUNS)]
+    rounding = float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled))))
     return terms, _Doubt(
-        difference=changes[best]
-        + way.bends(step)
-        + way.underflow(slopes[best])
-        + way.repeated(terms),
-        rounding=float(np.sqrt(np.mean(np.square(moved) + np.square(cancelled)))),
+        difference=changes[best] + way.bends(step) + way.underflow(slopes[best]),
+        rounding=math.hypot(rounding, way.in_order(slopes[best])),
         addends=way.addends(terms),
     )
 
