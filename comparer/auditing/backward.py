@@ -194,9 +194,10 @@ class _Doubt:
 
     difference: float = 0.0
     """How far the differences are from derivatives: at a kink, any between two sides is right.
-    And what numbers so near to zero that kernels flush them may add, and sums of equal ones."""
+    And what numbers so near to zero that kernels flush them may add."""
     rounding: float = 0.0
-    """Root mean square of what errors of one unit roundoff in each primitive do to the sum."""
+    """Root mean square of what errors of one unit roundoff in each primitive do to the sum, with
+    those of equal terms, which add up."""
     addends: float = 0.0
     """How many products each element of the gradient is the sum of, where more is known than how
     many elements were made of it."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from padiff.program import UNIT_ROUNDOFF, KnownErrors, Node, Rounding, signs_alike
+from padiff.program import (
+    CHOOSING,
+    EXACT,
+    UNIT_ROUNDOFF,
+    VOCABULARY,
+    KnownErrors,
+    Node,
+    Rounding,
+    signs_alike,
+)
 
 NODE = Node(primitive="mul", operands=(0, 1), attributes=(), outputs=(2,), operator=0)
 UNIT = UNIT_ROUNDOFF["bfloat16"]
@@ -120,3 +129,18 @@ def test_a_number_stays_one_where_equal_numbers_get_equal_errors() -> None:
     (found,) = rounding.disturb_results(node, [np.array(0.3)], [np.array(0.3)])
 
     assert np.shape(found) == np.shape(signs_alike(np.array(0.3), 1)) == ()
+
+
+def test_choices_are_exact_primitives_of_the_vocabulary() -> None:
+    assert CHOOSING <= EXACT
+    assert VOCABULARY.keys() >= EXACT
+
+
+def test_a_choice_that_is_held_is_what_was_given() -> None:
+    node = Node(primitive="argmin", operands=(0,), attributes=(), outputs=(2,), operator=0)
+    rounding = Rounding({0: UNIT}, seed=1)
+    rounding.held = {2: np.array(3)}
+
+    (found,) = rounding.disturb_results(node, [np.zeros(4)], [np.array(0)])
+
+    assert found == 3
