@@ -57,6 +57,9 @@ _WRITING = {
 }  # fmt: skip
 """Where arguments stand that a function writes while torch counts no change: running statistics,
 and lists of what whole updates change."""
+_STRIDES = "as_strided"
+"""The function that tells places in memory: where its operand lies there is an argument, too."""
+_NOT_PLAIN = frozenset({*_WRITING, _STRIDES})
 _TRAINING = {"batch_norm": "training", "instance_norm": "use_input_stats"}
 """The argument by which these functions are told to use, and note, the statistics of the batch."""
 _PLACE_OF_TRAINING = 5
@@ -217,7 +220,7 @@ class TorchOperators:
     def is_plain(self, name: str) -> bool:
         """Know what writes unseen, and all that has to do with other processes."""
         is_alone = not name.startswith((_COLLECTIVES, _FUNCTIONAL))
-        return is_alone and name.rpartition(".")[2] not in _WRITING
+        return is_alone and name.rpartition(".")[2] not in _NOT_PLAIN
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -237,6 +240,10 @@ class TorchOperators:
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Leave out what a collective only fills, and how torch runs it."""
+        if name.endswith(_STRIDES):
+            operand = args[0] if args else kwargs["input"]
+            offset = operand.storage_offset()
+            return args, {**kwargs, "operand_stride": operand.stride(), "operand_offset": offset}
         if not name.startswith(_COLLECTIVES):
             return args, kwargs
         place = _FILLED.get(name.removeprefix(_COLLECTIVES))

@@ -14,7 +14,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, RecordInfo, Role
+from padiff.dumpfile import Phase, RecordInfo, Role, is_floating
 from padiff.pairing.kinds import kind_of
 from padiff.pairing.result import PairedBy, SideName
 
@@ -291,9 +291,11 @@ def _wholes(view: View, other: View, links: Iterable[tuple[int, int]]) -> Iterat
         partners[one].add(two)
         owners[two].add(one)
     for module, found in partners.items():
-        if len(found) == 1 or any(len(owners[two]) > 1 for two in found):
+        if any(len(owners[two]) > 1 for two in found):
             continue
         container = _around(other, found)
+        if len(found) == 1 and container is not None and _take_others(view, module, other, *found):
+            container = _around(other, (other.modules[container].parent or 0,))
         if container is None or container in found or _holds_more(other, container, found):
             continue
         if _is_one_job(view, module, other, container):
@@ -320,6 +322,17 @@ def _holds_more(view: View, container: int, modules: set[int]) -> bool:
     for module in inside:
         inside += view.children[module]
     return any(view.weights[module] and module not in modules for module in (container, *inside))
+
+
+def _take_others(view: View, module: int, other: View, partner: int) -> bool:
+    """Return whether one of two modules takes places and the other numbers."""
+    taken = [
+        is_floating(side.values[one.value].dtype)
+        for side, of in ((view, module), (other, partner))
+        for call in side.executed[of][:1]
+        if (one := side.main(call, Role.INPUT)) is not None and one.value is not None
+    ]
+    return len(set(taken)) > 1
 
 
 def _is_one_job(view: View, module: int, other: View, container: int) -> bool:

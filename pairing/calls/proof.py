@@ -173,12 +173,18 @@ def _prove_free(
     between: list[dict[int, Hashable]] = []
     for which, view in enumerate(views):
         gaps = _gaps(layers[which], images[which])
-        keys = [(view.kind(call), given[which][call]) for call in free[which]]
+        keys = [(given[which][call], view.kind(call), _is_idle(view, call)) for call in free[which]]
         both = list(zip(free[which], keys, strict=True))
-        taken.append({call: key for call, key in both if key[1] is not None})
+        taken.append({call: key for call, key in both if key[0] is not None})
         between.append({call: (*key, *gap) for call, key in both if -1 not in (gap := gaps(call))})
     pairs = {*sole((taken[0], taken[1])), *sole((between[0], between[1]))}
     return {one for one, two in pairs if calls.has(one, two)}
+
+
+def _is_idle(view: View, call: int) -> bool:
+    """Return whether a call gives what it takes, as a second ReLU does."""
+    made = view.told_made[call]
+    return made is not None and made == view.told_given[call]
 
 
 def _gaps(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Thing = Any
 RANDOM = np.random.default_rng(0)
 SERIES = RANDOM.standard_normal((3, 7, 6), dtype=np.float32)
+PICTURE = RANDOM.standard_normal((2, 6, 5, 4), dtype=np.float32)
 LENGTHS = np.array([7, 4, 5])
 
 
@@ -60,6 +61,80 @@ def _audited(folder: Path, model: Thing, inputs: Thing, loss: Thing) -> Audit:
 
 def _told(result: Thing) -> str:
     return " ".join(str(one.cause) for one in result.origins)
+
+
+class TorchQuantizer(nn.Module):
+    """Look codes up in an embedding of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Conv2d(6, 4, 1), nn.Conv2d(4, 3, 3, padding=1)
+        self.quantizer = _TorchCodes()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        codes, loss = self.quantizer(self.before(x))
+        return self.after(codes), loss
+
+
+class _TorchCodes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(16, 4)
+
+    def forward(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = z.permute(0, 2, 3, 1).reshape(-1, 4)
+        nearest = torch.cdist(rows, self.embedding.weight).argmin(1)
+        codes = self.embedding(nearest).reshape(*z.shape[:1], *z.shape[2:], 4).permute(0, 3, 1, 2)
+        loss = (codes - z.detach()).square().mean() + 0.25 * (codes.detach() - z).square().mean()
+        return z + (codes - z).detach(), loss
+
+
+class PaddleQuantizer(pn.Layer):
+    """Keep the codes in the class that chooses them."""
+
+    def __init__(self, *, is_straight: bool = True) -> None:
+        super().__init__()
+        self.pre, self.post = pn.Conv2D(6, 4, 1), pn.Conv2D(4, 3, 3, padding=1)
+        self.codebook = _PaddleCodes(is_straight=is_straight)
+
+    def forward(self, x: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
+        codes, loss = self.codebook(self.pre(x))
+        return self.post(codes), loss
+
+
+class _PaddleCodes(pn.Layer):
+    def __init__(self, *, is_straight: bool) -> None:
+        super().__init__()
+        self.is_straight = is_straight
+        self.codes = self.create_parameter([16, 4])
+
+    def forward(self, z: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
+        batch, width, rows, columns = z.shape
+        flat = z.transpose([0, 2, 3, 1]).reshape([-1, width])
+        apart = (flat**2).sum(1, keepdim=True) - 2 * flat @ self.codes.T + (self.codes**2).sum(1)
+        chosen = pf.one_hot(apart.argmin(1), 16) @ self.codes
+        chosen = chosen.reshape([batch, rows, columns, width]).transpose([0, 3, 1, 2])
+        loss = ((chosen - z.detach()) ** 2).mean() + 0.25 * ((chosen.detach() - z) ** 2).mean()
+        return (z + (chosen - z).detach() if self.is_straight else chosen), loss
+
+
+def _quantized(result: Thing) -> Thing:
+    return (result[0] * result[0]).mean() + result[1]
+
+
+@pytest.mark.parametrize("is_straight", [True, False])
+def test_codes_in_an_embedding_and_in_their_class_are_one_module(
+    is_straight: bool, tmp_path: Path
+) -> None:
+    candidate = PaddleQuantizer(is_straight=is_straight)
+
+    result = _compared(tmp_path, TorchQuantizer(), candidate, [PICTURE], (_quantized, _quantized))
+
+    if is_straight:
+        assert result.verdict is Verdict.MATCH, result.reasons
+    else:
+        assert result.verdict is Verdict.DIVERGED
+        assert "detach" in _told(result)
 
 
 class TorchGated(nn.Module):
@@ -428,3 +503,38 @@ def test_what_only_one_form_of_a_layer_takes_is_no_fault(is_masked: bool, tmp_pa
     result = padiff.compare(paths[0], paths[1])
 
     assert result.verdict is (Verdict.MATCH if is_masked else Verdict.DIVERGED), result.reasons
+
+
+class _Framed(nn.Module):
+    """Means of overlapping windows, cut by their axis or by their places in memory."""
+
+    def __init__(self, distance: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.distance = nn.Linear(6, 8), nn.Linear(5, 3), distance
+
+    def forward(self, series: torch.Tensor) -> torch.Tensor:
+        turned = self.first(series).transpose(1, 2)  # (2, 8, 12), and 8 apart along its last axis
+        if self.distance:
+            strides = (96, 1, self.distance, 8)
+            windows = turned.as_strided((2, 8, 5, 4), strides, turned.storage_offset())
+        else:
+            windows = turned.unfold(-1, 4, 2)
+        made: torch.Tensor = self.second(windows.tanh().mean(-1))
+        return made
+
+
+@pytest.mark.parametrize(("distance", "verdict"), [(16, Verdict.MATCH), (8, Verdict.DIVERGED)])
+def test_places_in_memory_are_windows(distance: int, verdict: Verdict, tmp_path: Path) -> None:
+    paths = []
+    for name, model in (("reference", _Framed()), ("candidate", _Framed(distance))):
+        with padiff.record(model, name=name, out=tmp_path, content="operators") as recorder:
+            model(torch.sin(torch.arange(144.0).reshape(2, 12, 6))).sum().backward()
+        paths.append(recorder.path)
+
+    comparison = padiff.compare(*paths)
+    audit = padiff.audit(paths[1])["step 0"]
+
+    assert comparison.verdict is verdict
+    assert verdict is Verdict.MATCH or "unfold(-1, 4, 2)" in _told(comparison)
+    assert audit.opaque == {}

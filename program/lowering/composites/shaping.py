@@ -18,6 +18,7 @@ __all__ = [
     "as_kind",
     "axes_of",
     "axis_of",
+    "by_strides",
     "expand",
     "filled",
     "flatten",
@@ -169,6 +170,48 @@ def flatten(b: Builder, x: Term, start: int = 0, stop: int = -1) -> Term:
     start, stop = axis_of(b, start, x.ndim), axis_of(b, stop, x.ndim)
     size = math.prod(x.shape[start : stop + 1])
     return reshape(b, x, (*x.shape[:start], size, *x.shape[stop + 1 :]))
+
+
+def by_strides(
+    b: Builder,
+    x: Term,
+    held: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    start: int,
+) -> Term:
+    """Read elements at regular distances in memory, as ``as_strided`` does.
+
+    Args:
+        b: Builds the primitives.
+        x: What lies in memory without gaps, its axes in any order.
+        held: Its strides, in elements; empty if its axes are in order.
+        sizes: Of the result.
+        strides: Of the result, in elements, from 0.
+        start: The place of the result's first element, from that of the first one of ``x``.
+
+    Raises:
+        NotLoweredError: There are gaps, or something is read that ``x`` does not hold.
+    """
+    order = sorted(range(x.ndim), key=lambda axis: -held[axis]) if held else list(range(x.ndim))
+    distance = 1
+    for axis in reversed(order):
+        if held and x.shape[axis] > 1 and held[axis] != distance:
+            raise NotLoweredError("memory with gaps")
+        distance *= x.shape[axis]
+    ways = [axis for axis, size in enumerate(sizes) if size > 1 and strides[axis]]
+    ways.sort(key=lambda axis: -strides[axis])
+    reach = 1 + sum((sizes[axis] - 1) * strides[axis] for axis in ways)
+    if start < 0 or start + reach > distance or min(strides, default=0) < 0:
+        raise NotLoweredError("elements that the operand does not hold")
+    x = reshape(b, transpose(b, x, order), (-1,))
+    x = narrow(b, x, 0, start, start + reach)
+    for axis in ways:
+        reach -= (sizes[axis] - 1) * strides[axis]
+        x = b("windows", x, axis=-1, size=reach, step=strides[axis], dilation=1)
+    x = transpose(b, x, [*sorted(range(len(ways)), key=ways.__getitem__), len(ways)])
+    x = reshape(b, x, [size if axis in ways else 1 for axis, size in enumerate(sizes)])
+    return expand(b, x, sizes)
 
 
 def expand(b: Builder, x: Term, shape: Sequence[Any]) -> Term:

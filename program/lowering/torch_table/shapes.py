@@ -201,6 +201,12 @@ def _unfold_axis(b: Builder, a: Arguments) -> Term:
     return b("windows", a.input, axis=axis, size=a.size, step=a.step, dilation=1)
 
 
+def _as_strided(b: Builder, a: Arguments) -> Term:
+    start = 0 if a.storage_offset is None else a.storage_offset - a.operand_offset
+    held, strides = s.integers(b, a.operand_stride), s.integers(b, a.stride)
+    return s.by_strides(b, a.input, held, s.integers(b, a.size), strides, start)
+
+
 def _diagonal(b: Builder, a: Arguments) -> Term:
     x = s.move_axis(b, a.input, [a.dim1, a.dim2], [a.input.ndim - 2, a.input.ndim - 1])
     return b("diagonal", x, offset=a.offset)
@@ -431,6 +437,11 @@ ROWS: tuple[Row, ...] = (
     row("F.pad", "input, pad, mode='constant', value=None", _pad),
     row("constant_pad_nd", "input, pad, value=0, *, mode='constant'", _pad),
     row(".unfold", "input, dimension, size, step", _unfold_axis),
+    row(
+        "as_strided .as_strided",
+        "input, size, stride, storage_offset=None, *, operand_stride=(), operand_offset=0",
+        _as_strided,
+    ),
     row("diagonal .diagonal", "input, offset=0, dim1=0, dim2=1", _diagonal),
     row("diag .diag", "input, diagonal=0", _diag),
     row("diag_embed .diag_embed", "input, offset=0, dim1=-2, dim2=-1", _diag_embed),
