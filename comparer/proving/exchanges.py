@@ -315,14 +315,40 @@ class _Search:
         gain += len(results) + sum(
             two != own and self.numbers[0][one] == changed.get(two) for one, two in self.results
         )
+        if not (readers or results):
+            gain = 0
         exchange = Exchange(
             reference=known,
             candidate=own,
-            readers=tuple(readers),
+            readers=(*readers, *(self._read_beside(known, own, readers) if gain else ())),
             results=results,
             size=size,
         )
-        return (gain if readers or results else 0), exchange
+        return gain, exchange
+
+    def _read_beside(
+        self, known: int, own: int, readers: Sequence[tuple[int, int | None]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield what reads both terms beside something else that differs, as a sum of two faults.
+
+        Args:
+            known: The reference's term.
+            own: The candidate's.
+            readers: What becomes the reference's.
+        """
+        taken = [{place for place, _ in readers}, {partner for _, partner in readers}]
+        sides = ((self.candidate, own), (self.reference, known))
+        left: list[dict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
+        for which, (region, term) in enumerate(sides):
+            for place in region.readers.get(term, ()):
+                node = region.lowered.nodes[place]
+                others = [one for one in node.operands if one != term]
+                if place not in taken[which] and not region.common.issuperset(others):
+                    left[which][node.primitive, node.attributes].append(place)
+        for kind, places in left[0].items():
+            partners = left[1].get(kind, ())
+            if len(places) == len(partners) == 1:
+                yield places[0], partners[0]
 
     def _may_become(self, place: int, own: int, number: int) -> bool:
         """Return whether the candidate may lack what a node makes if a term has another number."""

@@ -32,6 +32,8 @@ _MOST_EXCHANGES = 32
 """That are not the one before in another run of the same line."""
 _MOST_RUNS = 512
 """Of lines in loops: each takes as long as the search for its exchange."""
+_MOST_JOINED = 3
+"""Exchanges before the last one that may be one with it."""
 _MOST_SLICES = 8
 """Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
@@ -133,11 +135,7 @@ class Repair:
         while len(self.made) < _MOST_EXCHANGES + again and steps < 2 * _MOST_EXCHANGES + again:
             numbers = self._numbers()
             self.first = self.first or numbers
-            results = [
-                (one, two)
-                for sink, (one, two) in zip(self._sinks, self._results(), strict=True)
-                if not (sink.is_plain and self._numbering.reference[one] == numbers[two])
-            ]
+            results = self._differing(self.lowered, numbers)
             if not results:
                 return bool(self.made)
             exchange = None
@@ -195,7 +193,7 @@ class Repair:
         return sum(one.exchange.size for one in self.made) - self._repeated
 
     def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
-        """Return one exchange that does what several do, if it is no larger than all of them.
+        """Return the exchanges with one that does what the last ones do, if it is no larger.
 
         Where it is larger, they are independent of each other. Where both programs write the same
         in two ways, the others may only turn one into the other, up to a result.
@@ -203,23 +201,21 @@ class Repair:
         Args:
             agree: Whether a result of two executed programs agrees.
         """
-        begun = len(self.start.made)
-        made = self.made[begun:]
-        if len(made) > 1:
-            first = made[0]
+        most = _MOST_ELEMENTS // self._elements() if len(self.made) > 1 else 0
+        for place in range(len(self.start.made), len(self.made) - 1):
+            first, size = self.made[place], sum(one.exchange.size for one in self.made[place:])
             programs = self._sides[0].lowered, first.lowered
-            size = sum(one.exchange.size for one in made)
-            whole = find_whole_exchange(
-                programs, self._numbering, first.numbers, self._open, most=size
-            )
-            if whole is None and any(one.exchange.results for one in made):
-                tried = each_exchange(
-                    programs, self._numbering, first.numbers, self._open, most=size
-                )
-                tried = islice(tried, _MOST_ELEMENTS // self._elements())
-                whole = next((one for one in tried if self._suffices(one, first, agree)), None)
+            results = self._differing(first.lowered, first.numbers)
+            told = programs, self._numbering, first.numbers, results
+            whole = find_whole_exchange(*told, most=size)
+            if whole is None and any(one.exchange.results for one in self.made[place:]):
+                for one in islice(each_exchange(*told, most=size), most):
+                    most -= 1
+                    if self._suffices(one, place, agree):
+                        whole = one
+                        break
             if whole is not None:
-                return [*self.start.made, Made(whole, first.lowered, first.numbers)]
+                return [*self.made[:place], Made(whole, first.lowered, first.numbers)]
         return self.made
 
     def _smaller(self, exchange: Exchange, numbers: Sequence[int]) -> Exchange | None:
@@ -248,18 +244,28 @@ class Repair:
         )
 
     def _suffices(
-        self, exchange: Exchange, first: Made, agree: Callable[[Runs, Sink], bool]
+        self, exchange: Exchange, place: int, agree: Callable[[Runs, Sink], bool]
     ) -> bool:
-        """Execute the candidate with one exchange, and return whether all results agree."""
+        """Execute the candidate with one exchange from a place on; return whether results agree."""
+        first = self.made[place]
+        start = Start(first.lowered, tuple(self.made[:place]))
         again = Repair(
-            self._sides, self._given, self._numbering, self._alignment, self._sinks, self.start
+            self._sides, self._given, self._numbering, self._alignment, self._sinks, start
         )
-        again.lowered = first.lowered
         again._make(exchange, first.numbers)
         try:
             return again._agrees(agree)
         except ProgramError:
             return False  # what an operator takes now is nothing that it can take
+
+    def _differing(self, lowered: Lowered, numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the results that are another expression in a candidate, as terms."""
+        known, reference = self._numbering.reference, self._sides[0].lowered.terms
+        ends = (
+            (sink.is_plain, reference[sink.reference], lowered.terms[sink.candidate])
+            for sink in self._sinks
+        )
+        return [(one, two) for plain, one, two in ends if not plain or known[one] != numbers[two]]
 
     def _results(self) -> list[tuple[int, int]]:
         reference = self._sides[0].lowered
@@ -286,7 +292,7 @@ class Repair:
         return self._alignment.partners(self.lowered, self._leaves(), wanted, numbers)
 
     def _take_back(self) -> None:
-        """Take back what the last exchange made needless, and join it with the one before."""
+        """Take back what the last exchange made needless, and join it with those before."""
         begun, numbers = len(self.start.made), self._numbers()
         is_needless = [
             numbers[one.exchange.candidate] == self._numbering.reference[one.exchange.reference]
@@ -296,30 +302,34 @@ class Repair:
             place = is_needless.index(True)
             kept = [one.exchange for one in compress(self.made[begun:], map(not_, is_needless))]
             self._remake(begun + place, [*kept[place:], self.made[-1].exchange])
-        whole = self._joined() if len(self.made) - begun > 1 else None
-        if whole is not None:
-            self._remake(len(self.made) - 2, [whole])
+        last, size = self.made[-1].exchange, 0
+        earlier = range(max(begun, len(self.made) - 1 - _MOST_JOINED), len(self.made) - 1)
+        for place in reversed(earlier):
+            before = self.made[place]
+            if self._is_from(before):
+                size += before.exchange.size
+                whole = self._joined(before, last, size + last.size)
+                if whole is not None:
+                    self._remake(place, [whole])
+                    return
 
-    def _joined(self) -> Exchange | None:
-        """Return one exchange that does what the last two do, if it is no larger than both.
+    def _is_from(self, before: Made) -> bool:
+        """Return whether the last exchange is of what is computed from an earlier one."""
+        last, leaf = self.made[-1], len(before.lowered.specs)
+        end = last.exchange.candidate
+        return end < leaf and end in reached(last.lowered.nodes, [leaf])
 
-        Where the second is of what is computed from the first, both may be one: a sigmoid in the
-        place of a SiLU is a wrong factor, and one that is left out.
+    def _joined(self, before: Made, last: Exchange, most: int) -> Exchange | None:
+        """Return one exchange that does what an earlier one and the last do, if it is no larger.
+
+        A sigmoid in the place of a SiLU is a wrong factor, and one that is left out. Where a factor
+        of another operator stands in the place of one too much, what reads both is exchanged, too.
         """
-        before, last = self.made[-2:]
-        leaf, end = len(before.lowered.specs), last.exchange.candidate
-        if end >= leaf or end not in reached(last.lowered.nodes, [leaf]):
-            return None
         programs = self._sides[0].lowered, before.lowered
-        whole = find_whole_exchange(
-            programs,
-            self._numbering,
-            before.numbers,
-            [(last.exchange.reference, end)],
-            most=before.exchange.size + last.exchange.size,
-        )
-        if whole is None or whole.candidate == end:
-            return None if whole is None else replace(last.exchange, size=whole.size)
+        ends = [(last.reference, last.candidate)]
+        whole = find_whole_exchange(programs, self._numbering, before.numbers, ends, most=most)
+        if whole is None or whole.candidate == last.candidate:
+            return None if whole is None else replace(last, size=whole.size)
         return widened(programs, self._numbering, before.numbers, self._open, whole)
 
     def _remake(self, place: int, exchanges: Iterable[Exchange]) -> None:

@@ -81,10 +81,14 @@ def _rank(executed: Execution | None) -> int:
 
 
 def _lines(executed: Execution, *, is_told: bool) -> Iterator[str]:
-    """Yield the answers; with causes and places, unless the origins tell them."""
+    """Yield the answers; with causes and places, unless the origins tell them.
+
+    What rounding hides is no origin beside others.
+    """
     function = executed.function
     yield from _function(function)
-    yield from () if is_told else _causes(function)
+    is_told_there = is_told and function.answer is not Answer.HIDDEN
+    yield from () if is_told_there else _causes(function)
     yield from _leaves(function, is_recomputed=executed.is_recomputed)
     if function.update is not None:
         yield from _update(function.update)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,10 @@ EDITS: dict[str, tuple[dict[str, Callable[..., Any]], list[str]]] = {
         {"scale": lambda s: s * 0.3, "residual": lambda _, y: y},
         ["other of mul: 0.3 where the reference has 0.25", "left out: add"],
     ),
+    "a factor too much in front of one of its own, and another fault": (
+        {"act": lambda x: functional.gelu(x * 1.01), "residual": lambda _, y: y},
+        ["too much: mul, times 1.01", "left out: add"],
+    ),
     "three at once": (
         {
             "q": lambda h: SECOND[0].q(h) * 1.001,
@@ -208,6 +213,45 @@ def test_one_edit_is_told_in_place_of_several_that_do_the_same(tmp_path: Path) -
     assert [worded_edit(one) for one in found.edits] == ["left out: layer_norm([16])"]
     assert found.edits[0].reference is not None
     assert found.edits[0].reference.module == "norms.1"
+
+
+def test_a_norm_left_out_is_told_beside_another_fault_in_front_of_it(tmp_path: Path) -> None:
+    draw = torch.Generator().manual_seed(5)
+    scales = [torch.rand(16, generator=draw) + 0.5 for _ in range(3)]
+    matrices = [torch.randn(16, 16, generator=draw) for _ in range(2)]
+
+    def run(x: torch.Tensor, eps: float, *, normed: bool) -> torch.Tensor:
+        x = x + functional.layer_norm(x, (16,), scales[0], None, eps)
+        h = functional.layer_norm(x, (16,), scales[1]) if normed else x
+        h = functional.linear(functional.linear(h, matrices[0]).sigmoid(), matrices[1])
+        return functional.layer_norm(x + h, (16,), scales[2])
+
+    right, wrong = partial(run, eps=1e-5, normed=True), partial(run, eps=1e-2, normed=False)
+
+    edits = compared(tmp_path, _Function(right), _Function(wrong)).edits
+
+    assert [worded_edit(one) for one in edits] == [
+        "eps of layer_norm: 0.01 where the reference has 1e-05",
+        "left out: layer_norm([16])",
+    ]
+
+
+def test_what_rounding_hides_is_told_beside_a_weight_that_differs(tmp_path: Path) -> None:
+    models = (
+        nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 4)),
+        nn.Sequential(nn.LayerNorm(16, eps=1.01e-5), nn.Linear(16, 4)),
+    )
+    models[1].load_state_dict({name: one * 1.5 for name, one in models[0].state_dict().items()})
+    paths = []
+    for name, model in zip(("reference", "candidate"), models, strict=True):
+        with padiff.record(model, name=name, out=tmp_path, phase="forward") as recorder:
+            model(X)
+        paths.append(recorder.path)
+
+    report = padiff.compare(*paths).report()
+
+    assert "each element times 1.5" in report
+    assert "- eps of layer_norm: 1.01e-05 where the reference has 1e-05" in report
 
 
 def test_one_edit_in_many_places_is_told_once(tmp_path: Path) -> None:
