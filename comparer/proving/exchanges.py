@@ -30,6 +30,7 @@ __all__ = [
     "each_exchange",
     "find_exchange",
     "find_whole_exchange",
+    "telling_exchanges",
     "widened",
 ]
 
@@ -37,6 +38,8 @@ _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real
 faults have 6 to 7 operators in the median; the norm of all gradients has some for each weight."""
 _MOST_TRIALS = 40_000
+_MOST_TELLING = 4
+"""Exchanges that are executed because much becomes equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,30 @@ def find_whole_exchange(
         if equal == len(results):
             return exchange
     return None
+
+
+def telling_exchanges(
+    programs: tuple[Lowered, Lowered],
+    numbering: Numbering,
+    numbers: Sequence[int],
+    results: Sequence[tuple[int, int]],
+    *,
+    most: int,
+) -> list[Exchange]:
+    """Return the few exchanges after which most of the candidate is the reference's.
+
+    Args:
+        programs: The reference's and the candidate's.
+        numbering: Of both.
+        numbers: Those of the candidate's terms.
+        results: Terms of both that have to become equal.
+        most: The largest size that one may have.
+    """
+    search = _Search(programs, numbering, numbers, results)
+    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
+    tried = (search.tried(known, own, size) for size, known, own in islice(pairs, _MOST_TRIALS))
+    found = heapq.nlargest(_MOST_TELLING, tried, key=itemgetter(0))
+    return [exchange for gain, exchange in found if gain]
 
 
 def widened(

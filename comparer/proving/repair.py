@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
-from .exchanges import each_exchange, find_exchange, find_whole_exchange, widened
+from .exchanges import (
+    each_exchange,
+    find_exchange,
+    find_whole_exchange,
+    telling_exchanges,
+    widened,
+)
 from .executed import Runs
 from .slices import find_smaller
 
@@ -208,8 +214,10 @@ class Repair:
             results = self._differing(first.lowered, first.numbers)
             told = programs, self._numbering, first.numbers, results
             whole = find_whole_exchange(*told, most=size)
-            if whole is None and any(one.exchange.results for one in self.made[place:]):
-                for one in islice(each_exchange(*told, most=size), most):
+            if whole is None:
+                ends_there = any(one.exchange.results for one in self.made[place:])
+                each = each_exchange if ends_there else telling_exchanges
+                for one in islice(each(*told, most=size), most):
                     most -= 1
                     if self._suffices(one, place, agree):
                         whole = one

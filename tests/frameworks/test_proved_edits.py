@@ -236,6 +236,44 @@ def test_a_norm_left_out_is_told_beside_another_fault_in_front_of_it(tmp_path: P
     ]
 
 
+def test_a_norm_left_out_is_told_where_all_behind_it_is_another_form(tmp_path: Path) -> None:
+    draw = torch.Generator().manual_seed(5)
+    scales = [torch.rand(16, generator=draw) + 0.5 for _ in range(2)]
+    matrices = [torch.randn(16, 16, generator=draw) for _ in range(2)]
+
+    def run(x: torch.Tensor, *, normed: bool, fused: bool) -> torch.Tensor:
+        h = functional.layer_norm(x, (16,), scales[0]) if normed else x
+        h = h + functional.linear(functional.linear(h, matrices[0]).sigmoid(), matrices[1])
+        h = functional.layer_norm(h, (16,), scales[1])
+        if fused:
+            return functional.scaled_dot_product_attention(h, h, h)
+        return torch.softmax(h @ h.mT * 0.25, -1) @ h
+
+    right, wrong = partial(run, normed=True, fused=False), partial(run, normed=False, fused=True)
+
+    (edit,) = compared(tmp_path, _Function(right), _Function(wrong)).edits
+
+    assert worded_edit(edit) == "left out: layer_norm([16])"
+
+
+def test_a_factor_too_much_in_each_of_eleven_layers_is_told_in_each(tmp_path: Path) -> None:
+    matrices = torch.randn(12, 16, 16, generator=torch.Generator().manual_seed(5)) / 4
+
+    def run(x: torch.Tensor, step: float) -> torch.Tensor:
+        for place, matrix in enumerate(matrices):
+            h = functional.linear(x, matrix)
+            x = x + functional.gelu(h * (1 + place * step) if step and place else h)
+        return x
+
+    right, wrong = partial(run, step=0), partial(run, step=0.01)
+
+    edits = compared(tmp_path, _Function(right), _Function(wrong)).edits
+
+    assert [worded_edit(one) for one in edits] == [
+        f"too much: mul, times {1 + place * 0.01:.7g}" for place in range(1, 12)
+    ]
+
+
 def test_what_rounding_hides_is_told_beside_a_weight_that_differs(tmp_path: Path) -> None:
     models = (
         nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 4)),
