@@ -38,6 +38,7 @@ _MOST_EXCHANGES = 32
 """That are not the one before in another run of the same line."""
 _MOST_RUNS = 512
 """Of lines in loops: each takes as long as the search for its exchange."""
+_NUMBER = "full"
 _MOST_JOINED = 3
 """Exchanges before the last one that may be one with it."""
 _MOST_SLICES = 8
@@ -116,6 +117,8 @@ class Repair:
         self._lines: list[tuple[object, object] | None] = []
         """Of the reference and the candidate, whose values each exchange is of; None where one in
         their slice does: another run may need more than that one."""
+        self._is_constructed = False
+        """Whether all results became the same expressions."""
         self._repeated = 0
         """The primitives of exchanges that are the one before in another run of its line."""
         self._looked_into: set[tuple[int, int]] = set()
@@ -143,6 +146,7 @@ class Repair:
             self.first = self.first or numbers
             results = self._differing(self.lowered, numbers)
             if not results:
+                self._is_constructed = True
                 return bool(self.made)
             exchange = None
             if is_fresh or self._is_in_loop():
@@ -215,9 +219,7 @@ class Repair:
             told = programs, self._numbering, first.numbers, results
             whole = find_whole_exchange(*told, most=size)
             if whole is None:
-                ends_there = any(one.exchange.results for one in self.made[place:])
-                each = each_exchange if ends_there else telling_exchanges
-                for one in islice(each(*told, most=size), most):
+                for one in islice(self._tries(place, *told, most=size), most):
                     most -= 1
                     if self._suffices(one, place, agree):
                         whole = one
@@ -225,6 +227,40 @@ class Repair:
             if whole is not None:
                 return [*self.made[:place], Made(whole, first.lowered, first.numbers)]
         return self.made
+
+    def _tries(
+        self,
+        place: int,
+        programs: tuple[Lowered, Lowered],
+        numbering: Numbering,
+        numbers: Sequence[int],
+        results: Sequence[tuple[int, int]],
+        *,
+        most: int,
+    ) -> Iterable[Exchange]:
+        """Return exchanges that are executed to see whether they do what those from a place do.
+
+        Where all became the same expressions, a number that was exchanged for another one is not
+        taken back because it does not show with these inputs.
+        """
+        told, made = (programs, numbering, numbers, results), self.made[place:]
+        if any(one.exchange.results for one in made):
+            return each_exchange(*told, most=most)
+        if self._is_constructed and any(map(self._is_of_numbers, made)):
+            return ()
+        return telling_exchanges(*told, most=most)
+
+    def _is_of_numbers(self, made: Made) -> bool:
+        """Return whether an exchange is of two numbers that somebody wrote."""
+        ends = (
+            (self._sides[0].lowered, made.exchange.reference),
+            (made.lowered, made.exchange.candidate),
+        )
+        places = [(program, program.producers.get(term)) for program, term in ends]
+        return all(
+            place is not None and program.nodes[place].primitive == _NUMBER
+            for program, place in places
+        )
 
     def _smaller(self, exchange: Exchange, numbers: Sequence[int]) -> Exchange | None:
         """Return a smaller exchange that does the same in its slice; None where none is found.

@@ -23,7 +23,7 @@ from .result import Answer, Unknown, UpdateComparison, UpdateDifference
 from .updateerrors import UpdateErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair
     from padiff.program import Leaf
@@ -42,6 +42,8 @@ _NORMS = frozenset({"torch.nn.functional.batch_norm", "paddle._C_ops.batch_norm"
 batch, Paddle's the biased one, and a momentum that is a float32."""
 _TORCH, _PADDLE = "running_var", "variance"
 """What they call the running variance that they take."""
+_MOST_KINDS = 8
+"""Results of updates that are made in different ways, and looked into for the cause."""
 _VARIANCE = 2
 """Where the running variance is among their outputs; or it is the last one."""
 
@@ -137,15 +139,15 @@ class _Updates:
             largest = max(map(runs.error, sinks), default=None)
             return UpdateComparison(answer=Answer.SAME, executed=len(asked), largest=largest)
         effects = self._effects(runs, given, differing)
-        # One stands for all: what is wrong is mostly wrong for each weight. A weight that lies
-        # otherwise in the candidate has no value of the shape that one of the reference has.
         seen = [
             one
             for one, effect in zip(differing, effects, strict=True)
             if effect is None or not effect.is_hidden
         ]
-        first = min(seen or differing, key=lambda one: not one.sink.is_plain).sink
-        cause = find_cause(self.sides, given, self.numbering, [first], self._agree)
+        told = self._telling(seen or differing)
+        cause = find_cause(self.sides, given, self.numbering, told, self._agree)
+        if len(told) > 1 and not cause.edits:
+            cause = find_cause(self.sides, given, self.numbering, told[:1], self._agree)
         return UpdateComparison(
             answer=Answer.DIFFERENT if seen else Answer.HIDDEN,
             executed=len(asked),
@@ -163,6 +165,32 @@ class _Updates:
             reference=cause.places[0],
             candidate=cause.places[1],
             edits=cause.edits,
+        )
+
+    def _telling(self, differing: Sequence[_Left]) -> list[Sink]:
+        """Return one of each kind of what differs, moments and weights alike.
+
+        What is wrong is mostly wrong for all that the same operators make with the same numbers.
+        What lies otherwise in the candidate has no value of the shape that one of the reference
+        has.
+        """
+        plain = [one.sink for one in differing if one.sink.is_plain]
+        found: dict[Hashable, Sink] = {}
+        for sink in plain or [differing[0].sink]:
+            if len(found) < _MOST_KINDS:
+                found.setdefault(self._kind_of(sink), sink)
+        return [*found.values()]
+
+    def _kind_of(self, sink: Sink) -> Hashable:
+        """Return the operators that update a weight on both sides, with all but their operands."""
+        ends = zip(self.sides, (sink.reference, sink.candidate), strict=True)
+        return tuple(
+            frozenset(
+                (one.name, _without_values((one.positional, *one.keywords)))
+                for one in (side.program.operators[id_] for id_ in _behind(side, value))
+                if one.phase is Phase.UPDATE
+            )
+            for side, value in ends
         )
 
     def _effects(
@@ -298,6 +326,21 @@ class _Updates:
             ):
                 found.add(one.candidate)
         return found
+
+
+def _behind(side: Side, value: int) -> set[int]:
+    """Return the operators that a value is made by."""
+    nodes = side.lowered.behind([side.lowered.terms[value]])
+    return {side.lowered.nodes[place].operator for place in nodes}
+
+
+def _without_values(argument: object) -> Hashable:
+    """Return an argument that can be held against another one, values left out."""
+    if isinstance(argument, ValueRef):
+        return ValueRef
+    if isinstance(argument, tuple | list):
+        return tuple(map(_without_values, argument))
+    return repr(argument)
 
 
 def _arrived(side: Side) -> dict[str, str]:
