@@ -225,6 +225,20 @@ def test_a_wrong_setting_is_another_update_and_named_with_its_weight(
     assert (change.known, change.found) == pytest.approx(argument[1:])
 
 
+def test_what_is_wrong_of_moments_and_of_weights_is_told_at_once(tmp_path: Path) -> None:
+    """In the first step Adam moves no weight by its first beta, nor a moment by the decay."""
+    known = trained(tmp_path, "reference", adamw(weight_decay=0.1))
+    had = trained(tmp_path, "candidate", adamw(weight_decay=0.2, betas=(0.8, 0.999)))
+
+    found = executed(known, had)[0]
+
+    assert found.function.update is not None
+    assert {worded_edit(one) for one in found.function.update.edits} == {
+        "other of mul_: 0.998 where the reference has 0.999",
+        "weight of lerp_: 0.2 where the reference has 0.1",
+    }
+
+
 def test_a_rate_is_off_in_units_of_the_update_and_not_of_the_weight(tmp_path: Path) -> None:
     """The rates move weights of 0.3 by some 1e-8 otherwise: few are written with other bits."""
     reference = trained(tmp_path, "reference", sgd(lr=1e-4, momentum=0.0))
