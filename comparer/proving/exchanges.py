@@ -323,14 +323,14 @@ class _Search:
             seen.add(place)
             node = self.candidate.lowered.nodes[place]
             partner, becoming = self._partner(place, {**changed, own: number})
-            if partner is not None and own in node.operands:
+            if becoming and own in node.operands:
                 readers.append((place, partner))
-            if partner is None and changed:  # it may read the term as it is, as a residual does
+            if not becoming and changed:  # it may read the term as it is, as a residual does
                 partner, becoming = self._partner(place, changed)
-            if partner is None:
+            if not becoming:
                 continue
             changed.update(becoming)
-            gain += is_counted and node.primitive not in LAYOUT
+            gain += is_counted and partner is not None and node.primitive not in LAYOUT
             for term in node.outputs:
                 for reader in self.candidate.readers.get(term, ()):
                     heapq.heappush(open_, reader)
@@ -396,6 +396,8 @@ class _Search:
     def _partner(self, place: int, changed: Mapping[int, int]) -> tuple[int | None, dict[int, int]]:
         """Return the reference's node that computes what a node would, and its outputs' numbers.
 
+        A node that only hands on what it takes, as a cast in float64 does, needs no such partner.
+
         Args:
             place: Of the node.
             changed: Numbers of terms that became others.
@@ -408,4 +410,6 @@ class _Search:
             if found in self.wanted:
                 becoming[term] = found
                 partner = self.wanted[found]
+            elif found in operands:
+                becoming[term] = found
         return partner, becoming
