@@ -30,6 +30,7 @@ class Group(StrEnum):
     """What a case is there for: one line of the table."""
 
     FAULTS = "planted faults"
+    TOGETHER = "several faults at once"
     REWRITES = "correct rewrites"
     REWRITTEN = "rewritten models"
     TRAINING = "training"
@@ -94,6 +95,8 @@ class Expected:
     """Module paths of which each is exact, on either side; empty where none is asked for."""
     words: str = ""
     """Regular expression over the evidence that names the cause; empty where none is asked for."""
+    each: tuple[Expected, ...] = ()
+    """What an origin must say of each of several faults, whichever origin that is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
@@ -16,16 +17,20 @@ from .architectures import ARCHITECTURES
 from .faults import KINDS
 from .noise import ABOVE, Results, exceeds, run_in
 from .operators import sites
-from .planted import ROWS, Planted
+from .planted import ROWS, TOGETHER, Planted, plant_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 EACH = 8
 """Faults of each kind, in different models as far as there are any."""
 GRADED = 14
 """Faults of each kind that has sizes."""
+AT_ONCE = (2, 3)
+"""How many faults are planted into one model at once."""
+TRIES = 20
+"""Draws of several faults, of which one has to stand apart and above noise."""
 SMALL = 0.6
 """Share of those that are as small as they can be and still stand above noise."""
 
@@ -41,6 +46,51 @@ def main() -> None:
     rows.sort(key=lambda row: list(ARCHITECTURES).index(row.architecture))
     ROWS.write_text("[\n" + ",\n".join(json.dumps(_plain(row)) for row in rows) + "\n]\n")
     print(f"{len(rows)} faults of {len({row.kind for row in rows})} kinds in {ROWS}")
+    draw_together(rows)
+
+
+def draw_together(rows: Sequence[Planted]) -> None:
+    """Draw two and three faults of each model in different modules, each above noise."""
+    found = []
+    for name in ARCHITECTURES:
+        own = [row for row in rows if row.architecture == name]
+        chance = random.Random(f"{name}, several")
+        for count in AT_ONCE:
+            if len(own) >= count:
+                tries = (chance.sample(own, count) for _ in range(TRIES))
+                those = next(filter(_are_above, filter(_are_apart, tries)), ())
+                found += [sorted(row.name for row in those)] if those else []
+    lines = ",\n".join(map(json.dumps, found))
+    TOGETHER.write_text(f"[\n{lines}\n]\n")
+    print(f"{len(found)} models with several faults in {TOGETHER}")
+
+
+def _are_apart(rows: Sequence[Planted]) -> bool:
+    """Return whether faults are of different kinds, in modules of which none is in another."""
+    paths = [f"{row.module}." for row in rows]
+    return len({row.kind for row in rows}) == len(rows) and not any(
+        one.startswith(two) for one, two in itertools.permutations(paths, 2)
+    )
+
+
+def _are_above(rows: Sequence[Planted]) -> bool:
+    """Return whether each fault moves the result of the model that has all others."""
+    architecture = ARCHITECTURES[rows[0].architecture]
+    inputs = architecture.inputs()
+    for row in rows:
+        others = [one for one in rows if one is not row]
+        results = []
+        for dtype, planted in (
+            (torch.float64, others),
+            (torch.float32, others),
+            (torch.float64, rows),
+        ):
+            model = plant_all(planted, architecture.build())
+            is_backward = KINDS[row.kind].backward
+            results.append(run_in(dtype, model, inputs, is_backward=is_backward))
+        if exceeds(right=results[0], rounded=results[1], faulty=results[2]) < ABOVE:
+            return False
+    return True
 
 
 class _Drawer:

@@ -11,12 +11,16 @@ from padiff.comparer.report.fault_words import evidence_of
 from .case import CauseRank, OriginRank, VerdictRank
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from padiff.comparer import Comparison, Divergence
 
     from .case import Case, Expected
 
 __all__ = ["Ranks", "rank"]
 
+_ORIGINS, _CAUSES = [*OriginRank], [*CauseRank, None]
+"""From the best to the worst."""
 Ranks = tuple[VerdictRank, OriginRank | None, CauseRank | None, str]
 """Of the verdict, the first origin and its cause; and what was said."""
 
@@ -26,15 +30,29 @@ def rank(case: Case, found: Comparison) -> Ranks:
     expected = case.expected
     verdict = _verdict(expected, found)
     said = _said(found)
-    is_asked = expected.origins or expected.words
+    is_asked = expected.origins or expected.words or expected.each
     if verdict is not VerdictRank.RIGHT or not is_asked or not found.reasons:
         return verdict, None, None, said
     if not found.origins:
         origin = OriginRank.WRONG if expected.origins else None
         return verdict, origin, CauseRank.NONE if expected.words else None, said
+    if expected.each:
+        return verdict, *_worst(expected, found.origins), said
     first = found.origins[0]
     origin = _origin(expected, first) if expected.origins else None
     return verdict, origin, _cause(expected, first, origin), said
+
+
+def _worst(expected: Expected, origins: Sequence[Divergence]) -> tuple[OriginRank, CauseRank]:
+    """Return the ranks of the fault of which the origins say least."""
+    told = []
+    for one in expected.each:
+        ranks = [(rank := _origin(one, each), _cause(one, each, rank)) for each in origins]
+        told.append(min(ranks, key=lambda pair: (_CAUSES.index(pair[1]), _ORIGINS.index(pair[0]))))
+    return (
+        max((rank for rank, _ in told), key=_ORIGINS.index),
+        max((cause for _, cause in told), key=_CAUSES.index),
+    )
 
 
 def _verdict(expected: Expected, found: Comparison) -> VerdictRank:

@@ -14,11 +14,13 @@ from .faults import KINDS
 from .operators import Site, change_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["ROWS", "Planted", "cases", "read_rows"]
+__all__ = ["ROWS", "TOGETHER", "Planted", "cases", "plant_all", "read_rows"]
 
 ROWS = Path(__file__).parent / "faults.json"
+TOGETHER = Path(__file__).parent / "together.json"
+"""Names of faults that are planted into one model at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,30 +69,47 @@ def read_rows() -> list[Planted]:
     return [Planted(**row) for row in json.loads(ROWS.read_text())]
 
 
+def plant_all(rows: Iterable[Planted], model: Any) -> Any:  # noqa: ANN401 - any module
+    """Put faults into a model, and return it."""
+    for row in rows:
+        row.plant(model)
+    return model
+
+
 def cases() -> Iterator[Case]:
-    """List the planted faults as cases."""
-    for row in read_rows():
-        yield _case(row)
+    """List the planted faults as cases, and those that are planted several at once."""
+    rows = {row.name: row for row in read_rows()}
+    for row in rows.values():
+        yield _case(Group.FAULTS, row.name, (row,), _expected(row))
+    for names in json.loads(TOGETHER.read_text()):
+        those = tuple(rows[name] for name in names)
+        name = "; and ".join((names[0], *(one.partition(": ")[2] for one in names[1:])))
+        expected = Expected(verdicts=DIFFERENT, each=tuple(map(_expected, those)))
+        yield _case(Group.TOGETHER, name, those, expected)
 
 
-def _case(row: Planted) -> Case:
-    architecture, kind = ARCHITECTURES[row.architecture], KINDS[row.kind]
+def _expected(row: Planted) -> Expected:
+    return Expected(verdicts=DIFFERENT, origins=row.exact, words=KINDS[row.kind].words)
+
+
+def _case(group: Group, name: str, rows: Sequence[Planted], expected: Expected) -> Case:
+    key = rows[0].architecture
+    architecture = ARCHITECTURES[key]
 
     def reference(out: Path) -> Path:
         return dump(architecture.build(), architecture.inputs(), out, "reference")
 
     def candidate(out: Path, _: Path) -> Path:
-        model = architecture.build()
-        row.plant(model)
+        model = plant_all(rows, architecture.build())
         return dump(model, architecture.inputs(), out, "candidate")
 
     return Case(
-        group=Group.FAULTS,
-        name=row.name,
+        group=group,
+        name=name,
         family=architecture.family,
-        chunk=row.architecture,
+        chunk=key,
         reference=reference,
-        reference_key=row.architecture,
+        reference_key=key,
         candidate=candidate,
-        expected=Expected(verdicts=DIFFERENT, origins=row.exact, words=kind.words),
+        expected=expected,
     )

@@ -203,7 +203,7 @@ class Region:
         self.sizes: dict[int, int] = {}
         """Of terms that may be exchanged: primitives behind them that the other side lacks."""
         behind = self._behind()
-        for term in {*behind, *self.readers, *results}:
+        for term in {*self.readers, *results}:  # of a node's outputs some may be read by nobody
             if term in self.common:
                 self.sizes[term] = 0
             elif term in behind:

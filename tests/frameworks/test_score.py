@@ -25,6 +25,7 @@ SEEN = [
     "poolformer: gradient of another sign",
 ]
 """How the names of faults begin that are far above noise."""
+TWO = "convnext: layers exchanged in convnext.encoder.stages.1.layers; and "
 RIGHT = [
     "bert: attention written out",
     "own decoder, float32: fused",
@@ -40,6 +41,7 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
     assert len(faults) >= 150
     assert groups[Group.REWRITES] >= 60
     assert groups[Group.ATTACKS] >= 60
+    assert groups[Group.TOGETHER] >= 60
     assert set(groups) == set(Group) - {Group.PAIRS}
     assert {row.kind for row in faults} == set(KINDS)
 
@@ -66,6 +68,26 @@ def test_a_planted_fault_is_seen_and_its_module_is_named(begin: str) -> None:
     for outcome in run_cases([named(begin)]):
         assert outcome.verdict is VerdictRank.RIGHT, outcome.detail
         assert outcome.origin is OriginRank.EXACT, outcome.detail
+
+
+def test_of_several_faults_the_one_that_is_told_least_ranks_the_case() -> None:
+    (case,) = [
+        one for one in corpus(with_shared=False) if one.group is Group.TOGETHER and TWO in one.name
+    ]
+    first, second = case.expected.each
+    unseen = replace(first, words="of which nobody speaks")
+    elsewhere = replace(second, origins=("where nothing is",))
+
+    asked = [
+        replace(case, expected=replace(case.expected, each=each))
+        for each in ((first, second), (unseen, second), (first, elsewhere))
+    ]
+
+    assert [one.ranks for one in run_cases(asked)] == [
+        "right / exact / right",
+        "right / exact / vague",
+        "right / wrong / none",
+    ]
 
 
 @pytest.mark.parametrize("begin", RIGHT)
