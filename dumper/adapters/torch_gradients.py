@@ -41,6 +41,20 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
     return _Hook(tensor, callback) if behind is None else _View(tensor, behind, callback)
 
 
+class _Hooks(OrderedDict[Any, Any]):
+    """The hooks of a tensor in one version.
+
+    ``unsqueeze_`` and its like give a tensor another place in the graph, but leave its hooks where
+    they are: there the gradient has the shape that the tensor had before.
+    """
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int) -> None:
+        super().__init__()
+        self.version = version
+
+
 class _Hook:
     """A hook on a tensor, as ``Tensor.register_hook`` sets it: its own handle takes longer."""
 
@@ -48,8 +62,9 @@ class _Hook:
 
     def __init__(self, tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
         hooks: Any = tensor._backward_hooks
-        if hooks is None:
-            hooks = tensor._backward_hooks = OrderedDict()
+        version = tensor._version
+        if hooks is None or (type(hooks) is _Hooks and hooks.version != version):
+            hooks = tensor._backward_hooks = _Hooks(version)
             node = tensor.grad_fn  # each look makes an object
             if node is not None:
                 node._register_hook_dict(tensor)

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 from padiff.dumper import adapters
 
@@ -135,3 +136,20 @@ def test_one_who_waits_no_longer_takes_nobody_else_off(
 
     assert off == []
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("change", ["unsqueeze_", "transpose_"])
+def test_a_tensor_that_is_given_other_axes_in_place_has_a_gradient_of_each_shape(
+    change: str,
+) -> None:
+    source = torch.ones(2, 3, requires_grad=True)
+    adapter = adapters.find(torch.nn.Linear(2, 2))
+    tensor, seen = source * 2, list[tuple[int, ...]]()
+    before = tuple(tensor.shape)
+    adapter.hook_gradient(tensor, lambda gradient: seen.append(tuple(gradient.shape)))
+
+    tensor.unsqueeze_(0) if change == "unsqueeze_" else tensor.transpose_(0, 1)
+    adapter.hook_gradient(tensor, lambda gradient: seen.append(tuple(gradient.shape)))
+    (tensor + 1).sum().backward()
+
+    assert seen == [tuple(tensor.shape), before]
