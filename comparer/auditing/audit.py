@@ -29,7 +29,9 @@ __all__ = ["audit", "audit_dump"]
 
 _KEEPING = frozenset({"torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm"})
 """Operators that write running statistics beside their result."""
-_UNWRITTEN = frozenset({"empty", "empty_like", "new_empty"})
+_UNWRITTEN = frozenset({
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+})  # fmt: skip
 """The last names of operators that make memory which nobody wrote."""
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import resolve_name
 
@@ -37,7 +39,8 @@ _SILENT = frozenset({
     "register_post_accumulate_grad_hook", "retain_grad", "backward", "set_", "share_memory_",
     "_is_view", "_is_zerotensor", "_has_compatible_shallow_copy_type", "_make_subclass",
     "is_grad_enabled", "result_type", "promote_types", "can_cast", "_assert", "broadcast_shapes",
-    "is_nonzero_static", "_wrap_tensor_autograd.default",
+    "is_nonzero_static", "_wrap_tensor_autograd", "sym_size", "sym_stride", "sym_numel",
+    "sym_storage_offset", "_assert_scalar", "_assert_async", "_assert_tensor_metadata",
 })  # fmt: skip
 """Functions that make no value and read no element."""
 _DRAWING = frozenset({
@@ -82,6 +85,10 @@ _FILLED = {
 """Where they have those that they only fill."""
 
 
+_FAMILIES = frozenset({"linalg", "fft", "special"})
+"""What names of ATen's operators begin with that are functions of a module of torch."""
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
+"""Classes of the functions that are operators of ATen, under the same signature."""
 _STRIDED = torch.strided
 _FARTHEST = 1 << 40
 """No tensor begins so many bytes behind its storage: what is above this is an address."""
@@ -97,6 +104,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 @cache
 def _name(function: Callable[..., Any]) -> str:
     """Return the public name of a function, ``""`` for one that makes no value."""
+    function = _public(function)
     name = (resolve_name(function) or "").replace("torch.functional.", "torch.")
     short = getattr(function, "__name__", "")
     if name.endswith(".__get__"):
@@ -107,6 +115,26 @@ def _name(function: Callable[..., Any]) -> str:
     if name.endswith(".__set__") or short in _SILENT or "grad_enabled" in short:
         return ""
     return name or f"torch.{short}"
+
+
+def _public(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of torch that an operator of ATen is, or the operator without overload.
+
+    ``aten.add.Tensor`` is ``torch.add``, ``aten.linear.default`` ``torch.nn.functional.linear``.
+    """
+    if isinstance(function, OpOverload):
+        function = function.overloadpacket
+    if not isinstance(function, OpOverloadPacket) or not str(function).startswith("aten."):
+        return function
+    name: str = function.__name__
+    family, _, rest = name.partition("_")
+    places = [(torch, name), (torch.Tensor, name), (torch.nn.functional, name)]
+    if name.endswith("_"):
+        places.reverse()
+    if family in _FAMILIES:
+        places.append((getattr(torch, family), rest))
+    found = (getattr(place, last, None) for place, last in places)
+    return next((one for one in found if isinstance(one, _BUILT_IN)), function)
 
 
 @cache

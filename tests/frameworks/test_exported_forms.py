@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from padiff import record
 from padiff.comparer import Comparison, Verdict, compare
+from padiff.comparer.proving.result import Answer, Change
 from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
@@ -65,6 +66,73 @@ def test_a_norm_folded_with_another_scale_diverges(tmp_path: Path) -> None:
     net = Normed()
 
     assert compared(net, Folded(net, 1.001), tmp_path, IMAGE).verdict is Verdict.DIVERGED
+
+
+class Patches(nn.Module):
+    """Norms, slices, resampling and attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.batch = nn.Conv2d(3, 8, 2), nn.BatchNorm2d(8)
+        self.group, self.norm = nn.GroupNorm(2, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.max_pool2d(self.group(self.batch(self.conv(x))), 2)
+        x = self.norm(functional.interpolate(x, scale_factor=1.5).flatten(2).mT)
+        x = functional.scaled_dot_product_attention(x[:, None, 1:], x[:, None], x[:, None])
+        return functional.hardswish(x).log_softmax(-1)
+
+
+class Core(Patches):
+    """The same as torch.export writes it in operators of ATen."""
+
+    def __init__(self, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, conv, batch = torch.ops.aten, self.conv, self.batch
+        x = a.convolution.default(
+            x,
+            conv.weight,
+            conv.bias,
+            [1, 1],
+            [0, 0],
+            [1, 1],
+            False,  # noqa: FBT003
+            [0, 0],
+            1,
+        )
+        running = (batch.running_mean, batch.running_var)
+        norms = [(one.weight, one.bias) for one in (batch, self.group, self.norm)]
+        x = a._native_batch_norm_legit_no_training.default(x, *norms[0], *running, 0.1, 1e-5)[0]
+        x = a.native_group_norm.default(x, *norms[1], 2, 8, 56, 2, 1e-5)[0]
+        x = a.max_pool2d_with_indices.default(x, [2, 2], [2, 2])[0]
+        x = a.upsample_nearest2d.vec(x, None, [1.5, 1.5])
+        x = a.permute.default(a.view.default(x, [2, 8, 24]), [0, 2, 1])
+        x = a.native_layer_norm.default(x, [8], *norms[2], self.epsilon)[0]
+        x = a.unsqueeze.default(x, 1)
+        rows = a.slice.Tensor(x, 2, 1, 9223372036854775807)
+        x = a._scaled_dot_product_flash_attention_for_cpu.default(rows, x, x)[0]
+        x = a.div.Tensor(a.mul.Tensor(x, a.clamp.default(a.add.Tensor(x, 3), 0, 6)), 6)
+        made: torch.Tensor = a._log_softmax.default(x, -1, False)  # noqa: FBT003
+        return made
+
+
+def test_operators_of_aten_are_the_functions_that_stand_for_them(tmp_path: Path) -> None:
+    right, wrong = (
+        compared(Patches(), Core(epsilon), tmp_path / str(epsilon), IMAGE)
+        for epsilon in (1e-5, 1e-3)
+    )
+
+    assert right.verdict is Verdict.MATCH, right.reasons
+    executed = right.steps[0].executed
+    assert executed is not None
+    assert executed.function.answer is Answer.SAME
+    executed = wrong.steps[0].executed
+    assert executed is not None
+    assert [one.changes for one in executed.function.edits] == [(Change("eps", 1e-5, 1e-3),)]
 
 
 class Attention(nn.Module):

@@ -111,7 +111,7 @@ def is_in_place(name: str) -> bool:
 
 
 def function_of(name: str) -> Any:
-    function: Any = torch
+    function: Any = torch.ops.aten if name.startswith("aten.") else torch
     for part in name.split(".")[1:]:
         function = getattr(function, part)
     return function if callable(function) else function.__get__

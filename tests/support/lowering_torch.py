@@ -161,6 +161,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "F.hardtanh": ("f(3, 4)", "f(3, 4), -0.3, 0.4"),
     "F.gelu": ("f(3, 4)", "f(3, 4), approximate='tanh'", "f(9) * 9"),
     "F.elu": ("f(3, 4)", "f(3, 4), 0.5"),
+    "aten.elu": ("f(3, 4)", "f(3, 4), 0.5", "f(3, 4), 0.5, 2.0, 1.5"),
     "F.celu": ("f(3, 4)", "f(3, 4), 0.5"),
     "F.leaky_relu": ("f(3, 4)", "f(3, 4), 0.3"),
     "F.prelu": ("f(3, 4), p(4)", "f(2, 3, 4), p(3)", "f(3, 4), p(1)"),
@@ -173,6 +174,14 @@ CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ["F.softmax", "F.softmin", "F.log_softmax"],
         ("f(3, 4), -1", "f(3, 4, 2), dim=1", "f(3, 4) * 900, 0", "f(), 0"),
+    ),
+    **dict.fromkeys(
+        ["_softmax", "_log_softmax"],
+        ("f(3, 4), -1, False", "f(3, 4, 2), 1, False", "f(), 0, False"),
+    ),
+    "_safe_softmax": (
+        "f(3, 4), -1",
+        "torch.where(torch.tensor([[True], [False]]), f(2, 4), -torch.inf), 1",
     ),
     ".to": (
         "f(3, 4), torch.float32",
@@ -217,6 +226,27 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(4, 3), f(3), p(3), f(3), f(3), False, 0.1, 1e-3",
         "f(4, 3), None, None, training=True",
     ),
+    "group_norm": ("f(2, 6, 5), 3", "f(2, 6, 4, 5), 2, f(6), f(6), 1e-3, False"),
+    "native_layer_norm": (
+        "f(3, 4, 5), (5,), None, None, 1e-5",
+        "f(3, 4, 5), (4, 5), f(4, 5), f(4, 5), 1e-3",
+    ),
+    "native_group_norm": (
+        "f(2, 6, 5), f(6), f(6), 2, 6, 5, 3, 1e-5",
+        "f(2, 6, 4, 5), None, None, 2, 6, 20, 2, 1e-3",
+    ),
+    "batch_norm": (
+        "f(4, 3, 5), f(3), f(3), f(3), p(3), False, 0.1, 1e-3, False",
+        "f(4, 3, 5), None, f(3), None, None, True, 0.1, 1e-3, False",
+    ),
+    "native_batch_norm": (
+        "f(4, 3, 5), f(3), f(3), f(3), p(3), False, 0.1, 1e-3",
+        "f(4, 3, 5), f(3), f(3), f(3), p(3), True, 0.3, 1e-3",
+    ),
+    "_native_batch_norm_legit_no_training": (
+        "f(4, 3, 5), f(3), f(3), f(3), p(3), 0.1, 1e-3",
+        "f(4, 3), None, None, f(3), p(3), 0.1, 1e-3",
+    ),
     "F.instance_norm": (
         "f(2, 3, 5)",
         "f(2, 3, 5, 4), None, None, f(3), f(3)",
@@ -232,6 +262,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 6, 4), f(2, 3, 6, 4), f(2, 3, 6, 4), is_causal=True",
         "f(2, 4, 6, 4), f(2, 2, 6, 4), f(2, 2, 6, 4), is_causal=True, enable_gqa=True",
         "f(3, 5, 4), f(3, 5, 4), f(3, 5, 4), b(1, 5) & False",
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu": (
+        "f(2, 3, 5, 4), f(2, 3, 6, 4), f(2, 3, 6, 4)",
+        "f(2, 3, 6, 4), f(2, 3, 6, 4), f(2, 3, 6, 4), 0.0, True, scale=0.3",
+        "f(2, 3, 5, 4), f(2, 3, 6, 4), f(2, 3, 6, 4), attn_mask=f(2, 1, 5, 6)",
     ),
     # shapes
     "reshape": (
@@ -255,7 +290,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "unflatten": ("f(2, 12), 1, (3, -1)", "f(12, 2), 0, (3, 4)"),
     ".expand": ("f(3, 1), (3, 4)", "f(3, 1), (2, -1, 4)", "f(1, 3), (5, 3)"),
     ".expand_as": ("f(3, 1), f(2, 3, 4)",),
-    "broadcast_tensors": ("f(3, 1), f(4)", "f(3, 1), f(4), f(2, 1, 1)"),
+    "broadcast_tensors": ("f(3, 1), f(4)", "[f(3, 1), f(4)]", "f(3, 1), f(4), f(2, 1, 1)"),
     "cat": (
         "[f(2, 3), f(4, 3)]",
         "(f(2, 3), f(2, 5)), dim=-1",
@@ -301,6 +336,14 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(1, 2, 4, 5), (1, 2, 2, 1), 'reflect'",
         "i(5, 3), (1, 1), value=7",
     ),
+    **{
+        f"aten.{kind}_pad1d": (
+            "f(2, 3, 4), (1, 2)",
+            "f(1, 2, 4, 5), (1, 2, 2, 1)",
+            "f(1, 2, 4, 5, 6), (1, 2, 2, 1, 0, 3)",
+        )
+        for kind in ("reflection", "replication")
+    },
     "constant_pad_nd": ("f(2, 3), (1, 2), 0.5",),
     "as_strided": (
         "f(4, 6), (3, 4, 2), (6, 1, 2)",
@@ -324,7 +367,12 @@ CASES: dict[str, tuple[str, ...]] = {
     "tril_indices": ("3, 4", "4, 3, 1"),
     "triu_indices": ("3, 4", "4, 3, -1"),
     "narrow": ("f(5, 4), 0, 1, 3", "f(4, 5), -1, -3, 2"),
-    "meshgrid": ("f(3), f(4)", "f(3), f(4), indexing='xy'", "f(2), f(3), f(4), indexing='xy'"),
+    "meshgrid": (
+        "f(3), f(4)",
+        "[f(3), f(4)]",
+        "f(3), f(4), indexing='xy'",
+        "f(2), f(3), f(4), indexing='xy'",
+    ),
     "cartesian_prod": ("f(3), f(4)", "f(3)"),
     "atleast_1d": ("f()", "f(3)"),
     "atleast_2d": ("f()", "f(3)"),
@@ -345,6 +393,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "full_like": ("f(3, 4), 2.5", "f(3), 2, dtype=torch.int64"),
     "empty": ("0, 4", "(4, 0), dtype=torch.int64"),
     ".new_empty": ("f(3), 0, 4",),
+    "empty_strided": ("(0, 4), (4, 1)", "(4, 0), (0, 1)"),
+    ".new_empty_strided": ("f(3), (0, 4), (4, 1)",),
     "empty_like": ("f(3, 0)",),
     "arange": (
         "5",
@@ -590,6 +640,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(6, 4), torch.arange(6) % 2 == 0, f(3, 4)",
         "f(5, 4), slice(1, 4), f(1, 3, 4)",
     ),
+    "aten.index": (
+        "f(3, 4), [torch.tensor([2, 0])]",
+        "f(3, 4, 5), [None, torch.tensor([2, 0])]",
+        "f(3, 4, 5), [torch.tensor([2, 0]), None, torch.tensor([1, 1])]",
+        "f(3, 4), [b(3, 4)]",
+    ),
+    "aten.slice": ("f(5, 4)", "f(5, 4), 0, 1, 9223372036854775807, 2", "f(5, 4), 1, -3, -1"),
     "index_put": (
         "f(5, 4), (torch.tensor([3, 1]),), f(2, 4)",
         "f(5, 4), (i(5, 6), i(4, 6)), f(6), True",
@@ -695,7 +752,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "cross": ("f(4, 3), f(4, 3)", "f(3, 4), f(3, 4), dim=0"),
     "trace": ("f(3, 4)", "f(4, 3)"),
     "chain_matmul": ("f(3, 4), f(4, 5), f(5, 2)", "[f(3, 4), f(4, 5), f(5, 2)]"),
-    "block_diag": ("f(3, 4), f(2, 2), f(3)",),
+    "block_diag": ("f(3, 4), f(2, 2), f(3)", "[f(3, 4), f(2, 2)]"),
     "matrix_power": ("f(4, 4), 3", "f(2, 3, 3), 0", "f(3, 3) + 3 * torch.eye(3), -2", "f(4, 4), 1"),
     **dict.fromkeys("inverse det slogdet".split(), ("f(3, 3)", "f(2, 4, 4)")),
     "logdet": ("f(3, 3) @ torch.eye(3) + 9 * torch.eye(3)",),
@@ -722,6 +779,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 4), f(2, 5, 4), 1.0",
         "f(3, 4), f(5, 4), float('inf')",
     ),
+    "aten._cdist_forward": (
+        "f(3, 4), f(5, 4), 2.0, None",
+        "f(30, 4), f(5, 4), 2.0, 1",
+        "f(30, 4), f(5, 4), 2.0, 2",
+        "f(2, 3, 4), f(2, 5, 4), 1.0, 0",
+    ),
     "pdist": ("f(4, 3)", "f(4, 3), 1.0"),
     **dict.fromkeys(
         "fft.fft fft.ifft".split(),
@@ -731,6 +794,15 @@ CASES: dict[str, tuple[str, ...]] = {
         "fft.fft2 fft.ifft2 fft.fftn fft.ifftn".split(),
         ("f(3, 4)", "c(2, 3, 4), (4, 4)", "c(3, 4), norm='ortho'", "c(2, 3, 4), dim=(0, 1)"),
     ),
+    "_fft_c2c": (
+        "c(3, 5), (1,), 0, True",
+        "c(3, 5), (0, 1), 1, False",
+        "c(5), (0,), 2, True",
+        "c(5), (0,), 0, False",
+        "c(5), (0,), 2, False",
+    ),
+    "_fft_r2c": ("f(3, 8), (1,), 0, True", "f(3, 5), (0, 1), 1, True", "f(7), (0,), 2, False"),
+    "_fft_c2r": ("c(3, 5), (1,), 0, 8", "c(3, 4), (0, 1), 1, 7", "c(5), (0,), 2, 8"),
     "fft.rfft": ("f(8)", "f(3, 7)", "f(3, 8), 5, 0", "f(9), norm='ortho'"),
     "fft.irfft": ("c(5)", "c(3, 4), 7", "c(5), norm='ortho'", "c(5, 3), 6, 0"),
     **dict.fromkeys(
@@ -865,6 +937,32 @@ CASES: dict[str, tuple[str, ...]] = {
         for a in (True, False)
     )
     + ("f(2, 3, 4, 5, 6), f(2, 2, 4, 3, 3), align_corners=False",),
+    "grid_sampler": tuple(
+        f"f(2, 3, 5, 6), f(2, 4, 3, 2), {mode}, {outside}, {corners}"
+        for mode, outside, corners in ((0, 0, True), (1, 1, False), (2, 2, False))
+    )
+    + ("f(2, 3, 4, 5, 6), f(2, 2, 4, 3, 3), 0, 0, False",),
+    **{
+        f"aten.{kind}1d": (
+            "f(2, 3, 7), (14,)",
+            "f(2, 3, 7), (11,), 1.7",
+            "f(2, 3, 7), None, (1.7,)",
+            "f(2, 3, 6, 7), (9, 4)",
+            "f(2, 3, 6, 7), (9, 9), 1.6, 1.4",
+            "f(1, 2, 3, 4, 5), (6, 2, 7)",
+        )
+        for kind in ("upsample_nearest", "_upsample_nearest_exact")
+    },
+    "aten.upsample_linear1d": ("f(2, 3, 7), (5,), False", "f(2, 3, 7), (11,), True, 1.7"),
+    **dict.fromkeys(
+        ("aten.upsample_bilinear2d", "aten.upsample_bicubic2d"),
+        (
+            "f(2, 3, 6, 7), (9, 4), True",
+            "f(2, 3, 6, 7), (9, 9), False, 1.6, 1.4",
+            "f(2, 3, 6, 7), None, False, (1.6, 1.4)",
+        ),
+    ),
+    "aten.upsample_trilinear3d": ("f(1, 2, 3, 4, 5), (6, 2, 7), False",),
     "F.affine_grid": (
         "f(2, 2, 3), (2, 3, 4, 5), align_corners=True",
         "f(2, 2, 3), (2, 3, 4, 5), align_corners=False",

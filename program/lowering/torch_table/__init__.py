@@ -2,7 +2,9 @@
 
 Short forms of names: ``add`` is ``torch.add``, ``.add`` is ``torch.Tensor.add`` and ``F.relu`` is
 ``torch.nn.functional.relu``. Operators that write into their first argument stand beside the
-others: the new value is what the functional form returns.
+others: the new value is what the functional form returns. An operator of ATen, which exported
+programs call, is recorded as the function of torch that it is; ``aten.slice`` is one that has none
+of its signature.
 """
 
 from __future__ import annotations
@@ -26,7 +28,12 @@ __all__ = ["TORCH"]
 
 TORCH = Table(
     framework="torch",
-    prefixes={"": "torch.", ".": "torch.Tensor.", "F.": "torch.nn.functional."},
+    prefixes={
+        "": "torch.",
+        ".": "torch.Tensor.",
+        "F.": "torch.nn.functional.",
+        "aten.": "aten.",
+    },
     rows=tuple(
         entry
         for room in (

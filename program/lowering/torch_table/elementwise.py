@@ -8,6 +8,7 @@ from typing import Any
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
+from padiff.program.lowering.composites import attention as attend
 from padiff.program.lowering.composites.indexing import masked_count
 from padiff.program.lowering.composites.shaping import as_float, as_kind, expand, unbind
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
@@ -137,6 +138,19 @@ def _softmax(name: str) -> Rule:
         return b(name, as_float(b, x), axis=a.dim)
 
     return rule
+
+
+def _scaled_elu(b: Builder, a: Arguments) -> Term:
+    x = a.input
+    below = b("expm1", x if a.input_scale == 1 else x * a.input_scale) * a.alpha
+    found = b("where", x > 0.0, x, below)
+    return found if a.scale == 1 else found * a.scale
+
+
+def _safe_softmax(b: Builder, a: Arguments) -> Term:
+    if a.dim % a.input.ndim != a.input.ndim - 1:
+        raise NotLoweredError("another axis than the last")
+    return attend.safe_softmax(b, a.input)
 
 
 def _glu(b: Builder, a: Arguments) -> Term:
@@ -491,9 +505,9 @@ ROWS: tuple[Row, ...] = (
     row("where", "condition, input=None, other=None", _where),
     row(".where", "input, condition, other", _where),
     row("masked_fill .masked_fill .masked_fill_", "input, mask, value", _masked_fill),
-    row(".copy_", "input, src, non_blocking=False", _copied),
-    row(".fill_", "input, value", _filled),
-    row(".zero_", "input", _zeroed),
+    row(".copy_ aten.copy", "input, src, non_blocking=False", _copied),
+    row(".fill_ fill", "input, value", _filled),
+    row(".zero_ aten.zero", "input", _zeroed),
     row(
         "nan_to_num .nan_to_num .nan_to_num_",
         "input, nan=None, posinf=None, neginf=None",
@@ -504,13 +518,22 @@ ROWS: tuple[Row, ...] = (
         "input, inplace=False",
         lambda b, a: act.relu(b, a.input),
     ),
-    row("F.relu6", "input, inplace=False", lambda b, a: act.clamp(b, a.input, 0.0, 6.0)),
-    row("F.hardtanh F.hardtanh_", "input, min_val=-1.0, max_val=1.0, inplace=False", _hardtanh),
-    row("F.silu", "input, inplace=False", lambda b, a: act.silu(b, a.input)),
-    row("F.mish", "input, inplace=False", lambda b, a: act.mish(b, a.input)),
+    row("F.relu6 aten.relu6", "input, inplace=False", lambda b, a: act.clamp(b, a.input, 0.0, 6.0)),
+    row(
+        "F.hardtanh F.hardtanh_ aten.hardtanh aten.hardtanh_",
+        "input, min_val=-1.0, max_val=1.0, inplace=False",
+        _hardtanh,
+    ),
+    row("F.silu aten.silu aten.silu_", "input, inplace=False", lambda b, a: act.silu(b, a.input)),
+    row("F.mish aten.mish aten.mish_", "input, inplace=False", lambda b, a: act.mish(b, a.input)),
     row("F.gelu", "input, *, approximate='none'", _gelu),
     row(
         "F.elu F.elu_", "input, alpha=1.0, inplace=False", lambda b, a: act.elu(b, a.input, a.alpha)
+    ),
+    row(
+        "aten.elu aten.elu_",
+        "input, alpha=1, scale=1, input_scale=1",
+        _scaled_elu,
     ),
     row("F.selu F.selu_ selu selu_", "input, inplace=False", lambda b, a: act.selu(b, a.input)),
     row(
@@ -519,7 +542,7 @@ ROWS: tuple[Row, ...] = (
         lambda b, a: act.celu(b, a.input, a.alpha),
     ),
     row(
-        "F.leaky_relu F.leaky_relu_",
+        "F.leaky_relu F.leaky_relu_ aten.leaky_relu aten.leaky_relu_",
         "input, negative_slope=0.01, inplace=False",
         lambda b, a: act.leaky_relu(b, a.input, a.negative_slope),
     ),
@@ -544,13 +567,17 @@ ROWS: tuple[Row, ...] = (
         _threshold,
     ),
     row("F.logsigmoid", "input", lambda b, a: act.log_sigmoid(b, a.input)),
-    row("F.hardsigmoid", "input, inplace=False", lambda b, a: act.hardsigmoid(b, a.input)),
     row(
-        "F.hardswish",
+        "F.hardsigmoid aten.hardsigmoid aten.hardsigmoid_",
+        "input, inplace=False",
+        lambda b, a: act.hardsigmoid(b, a.input),
+    ),
+    row(
+        "F.hardswish aten.hardswish aten.hardswish_",
         "input, inplace=False",
         lambda b, a: a.input * act.clamp(b, a.input + 3.0, 0.0, 6.0) / 6.0,
     ),
-    row("F.glu", "input, dim=-1", _glu),
+    row("F.glu aten.glu", "input, dim=-1", _glu),
     row(
         "F.softmax softmax .softmax special.softmax",
         "input, dim=None, _stacklevel=3, dtype=None, *, negated=False",
@@ -566,10 +593,13 @@ ROWS: tuple[Row, ...] = (
         "input, dim=None, _stacklevel=3, dtype=None, *, negated=False",
         _softmax("log_softmax"),
     ),
+    row("_softmax", "input, dim, half_to_float, *, negated=False", _softmax("softmax")),
+    row("_log_softmax", "input, dim, half_to_float, *, negated=False", _softmax("log_softmax")),
+    row("_safe_softmax", "input, dim, dtype=None", _safe_softmax),
     row(
-        ".to",
-        "input, *rest, dtype=None, other=None, device=None, non_blocking=False, "
-        "copy=False, memory_format=None",
+        ".to aten._to_copy",
+        "input, *rest, dtype=None, other=None, layout=None, device=None, pin_memory=None, "
+        "non_blocking=False, copy=False, memory_format=None",
         _to,
     ),
     row(
@@ -583,7 +613,8 @@ ROWS: tuple[Row, ...] = (
     row(".bool", "input, memory_format=None", _cast_to(Kind.BOOL)),
     row(
         "clone .clone .contiguous .cpu .cuda .detach detach .detach_ .data .requires_grad_ "
-        "resolve_conj .resolve_conj .pin_memory",
+        "resolve_conj .resolve_conj .pin_memory aten.alias aten.lift_fresh aten.lift_fresh_copy "
+        "alias_copy",
         "input, device=None, non_blocking=False, *, memory_format=None",
         _identity,
     ),

@@ -18,6 +18,15 @@ def _index_put(b: Builder, a: Arguments) -> Term:
     return at.set_item(b, a.input, index, a.values, accumulate=bool(a.accumulate))
 
 
+def _index(b: Builder, a: Arguments) -> Term:
+    return at.get_item(b, a.input, tuple(slice(None) if one is None else one for one in a.indices))
+
+
+def _slice(b: Builder, a: Arguments) -> Term:
+    axis = s.axis_of(b, a.dim, a.input.ndim)
+    return at.get_item(b, a.input, (*[slice(None)] * axis, slice(a.start, a.end, a.step)))
+
+
 def _with_axes(b: Builder, x: Term) -> Term:
     return x if x.ndim else s.reshape(b, x, (1,))
 
@@ -178,6 +187,8 @@ ROWS: tuple[Row, ...] = (
         "input, index, value",
         lambda b, a: at.set_item(b, a.input, a.index, a.value),
     ),
+    row("aten.index _unsafe_index", "input, indices", _index),
+    row("aten.slice", "input, dim=0, start=None, end=None, step=1", _slice),
     row("index_put .index_put .index_put_", "input, indices, values, accumulate=False", _index_put),
     row("index_select .index_select", "input, dim, index", _index_select),
     row(

@@ -198,6 +198,34 @@ def _interpolate(b: Builder, a: Arguments) -> Term:
     return x
 
 
+def _upsample(mode: str) -> Rule:
+    """Return the rule of a mode of interpolation; scales stand last, or in one list."""
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        scales = a.scales[0] if a.scales and isinstance(a.scales[0], tuple) else a.scales
+        factor = None if None in scales or not scales else scales
+        how = {"mode": mode, "scale_factor": factor, "align_corners": a.align_corners}
+        fixed = {"input": a.input, "antialias": False, "recompute_scale_factor": False}
+        return _interpolate(b, Arguments({**fixed, **how}))
+
+    return rule
+
+
+_SAMPLINGS, _OUTSIDE = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+"""By the numbers that ATen has for them."""
+
+
+def _numbered_grid_sample(b: Builder, a: Arguments) -> Term:
+    return sampling.grid_sample(
+        b,
+        a.input,
+        a.grid,
+        mode=_SAMPLINGS[a.interpolation_mode],
+        padding=_OUTSIDE[a.padding_mode],
+        align_corners=bool(a.align_corners),
+    )
+
+
 def _grid_sample(b: Builder, a: Arguments) -> Term:
     return sampling.grid_sample(
         b,
@@ -303,12 +331,19 @@ ROWS: tuple[Row, ...] = (
     ),
     *(row(f"F.max_pool{n}d", _MAX, _maximum_pool(n)) for n in (1, 2, 3)),
     *(row(f"max_pool{n}d", _PLAIN_MAX, _maximum_pool(n)) for n in (1, 2, 3)),
-    *(row(f"F.max_pool{n}d_with_indices", _MAX, _maximum_pool(n, indices=True)) for n in (1, 2, 3)),
+    *(
+        row(f"F.max_pool{n}d_with_indices{also}", _MAX, _maximum_pool(n, indices=True))
+        for n, also in (
+            (1, ""),
+            (2, " aten.max_pool2d_with_indices"),
+            (3, " aten.max_pool3d_with_indices"),
+        )
+    ),
     *(row(f"F.avg_pool{n}d", _AVG, _average_pool(n)) for n in (1, 2, 3)),
     *(row(f"F.lp_pool{n}d", _POWER, _power_pool(n)) for n in (1, 2)),
     *(
-        row(f"F.adaptive_avg_pool{n}d", "input, output_size", _adaptive_average(n))
-        for n in (1, 2, 3)
+        row(f"F.adaptive_avg_pool{n}d{also}", "input, output_size", _adaptive_average(n))
+        for n, also in ((1, ""), (2, " _adaptive_avg_pool2d"), (3, " _adaptive_avg_pool3d"))
     ),
     *(
         row(
@@ -339,7 +374,31 @@ ROWS: tuple[Row, ...] = (
         "input, grid, mode='bilinear', padding_mode='zeros', align_corners=None",
         _grid_sample,
     ),
-    row("F.affine_grid", "theta, size, align_corners=None", _affine_grid),
+    row(
+        "grid_sampler grid_sampler_2d grid_sampler_3d",
+        "input, grid, interpolation_mode, padding_mode, align_corners",
+        _numbered_grid_sample,
+    ),
+    row("F.affine_grid affine_grid_generator", "theta, size, align_corners=None", _affine_grid),
+    *(
+        row(
+            " ".join(f"aten.{name}{n}d" for n in axes),
+            "input, output_size, *scales, align_corners=False",
+            _upsample(mode),
+        )
+        for name, mode, axes in (
+            ("upsample_nearest", "nearest", (1, 2, 3)),
+            ("_upsample_nearest_exact", "nearest-exact", (1, 2, 3)),
+        )
+    ),
+    *(
+        row(
+            f"aten.upsample_{mode}{n}d",
+            "input, output_size, align_corners, *scales",
+            _upsample(mode),
+        )
+        for mode, n in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2))
+    ),
     row(
         "F.multi_head_attention_forward",
         "query, key, value, embed_dim_to_check, num_heads, "

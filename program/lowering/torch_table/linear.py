@@ -114,6 +114,18 @@ def _distances(b: Builder, a: Arguments) -> Term:
     return norms.vector_norm(b, apart, a.p, (apart.ndim - 1,), keepdims=False)
 
 
+_COMPUTED = {
+    number: {"compute_mode": name}
+    for number, name in (
+        (None, None),
+        (0, "use_mm_for_euclid_dist_if_necessary"),
+        (1, "use_mm_for_euclid_dist"),
+        (2, "donot_use_mm_for_euclid_dist"),
+    )
+}
+"""By the numbers that ATen has for them."""
+
+
 def _pair_distances(b: Builder, a: Arguments) -> Term:
     rows, columns = np.triu_indices(a.input.shape[0], 1)
     apart = b("take", a.input, b.literal(rows), axis=0)
@@ -150,6 +162,29 @@ def _transform(*, inverse: bool) -> Rule:
         return fourier.transform(b, a.input, [(a.dim, a.n)], a.norm, inverse=inverse)
 
     return rule
+
+
+_FORWARD, _BACK = (None, "ortho", "forward"), ("forward", "ortho", None)
+"""By the numbers that ATen has for them: nothing, the root, or the count is divided by."""
+
+
+def _numbered_transform(b: Builder, a: Arguments) -> Term:
+    axes, norms_ = [(axis, None) for axis in a.dim], _FORWARD if a.forward else _BACK
+    norm = norms_[a.normalization]
+    return fourier.transform(b, a.input, axes, norm, inverse=not a.forward)
+
+
+def _numbered_real(b: Builder, a: Arguments) -> Term:
+    axes, norm = [(axis, None) for axis in a.dim], _FORWARD[a.normalization]
+    if not a.onesided:
+        return fourier.transform(b, a.input, axes, norm, inverse=False)
+    return fourier.real(b, a.input, axes, norm)
+
+
+def _numbered_real_inverse(b: Builder, a: Arguments) -> Term:
+    axes: list[tuple[int, int | None]] = [(axis, None) for axis in a.dim]
+    axes[-1] = (axes[-1][0], a.last_dim_size)
+    return fourier.real_inverse(b, a.input, axes, _BACK[a.normalization])
 
 
 def _axes(b: Builder, a: Arguments) -> list[tuple[int, int | None]]:
@@ -216,7 +251,8 @@ def _chain(b: Builder, a: Arguments) -> Term:
 
 
 def _block_diagonal(b: Builder, a: Arguments) -> Term:
-    parts = [s.reshape(b, x, (1,) * (2 - x.ndim) + x.shape) for x in a.tensors]
+    tensors = a.tensors[0] if isinstance(a.tensors[0], tuple) else a.tensors
+    parts = [s.reshape(b, x, (1,) * (2 - x.ndim) + x.shape) for x in tensors]
     columns, start, result = sum(x.shape[1] for x in parts), 0, []
     for x in parts:
         widths = ((0, 0), (start, columns - start - x.shape[1]))
@@ -235,7 +271,7 @@ _FFTN = "input, s=None, dim=None, norm=None"
 
 ROWS: tuple[Row, ...] = (
     row(
-        "matmul .matmul .__matmul__ mm .mm bmm .bmm mv .mv dot .dot linalg.matmul",
+        "matmul .matmul .__matmul__ mm spmm .mm bmm .bmm mv .mv dot .dot linalg.matmul",
         "input, other",
         lambda b, a: matmul(b, a.input, a.other),
     ),
@@ -271,7 +307,7 @@ ROWS: tuple[Row, ...] = (
     row("cross .cross linalg.cross", "input, other, dim=None", _cross),
     row("trace .trace", "input", _trace),
     row("chain_matmul linalg.multi_dot", "*tensors", _chain),
-    row("block_diag", "*tensors", _block_diagonal),
+    row("block_diag aten.block_diag", "*tensors", _block_diagonal),
     row(
         "matrix_power .matrix_power linalg.matrix_power",
         "input, n",
@@ -298,8 +334,18 @@ ROWS: tuple[Row, ...] = (
     row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
     row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
     row("linalg.vecdot", "x, y, dim=-1", _vecdot),
+    row(
+        "aten._cdist_forward",
+        "x1, x2, p, number",
+        lambda b, a: _distances(
+            b, Arguments({**_COMPUTED[a.number], "x1": a.x1, "x2": a.x2, "p": a.p})
+        ),
+    ),
     row("cdist", "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'", _distances),
-    row("pdist F.pdist", "input, p=2.0", _pair_distances),
+    row("pdist F.pdist aten._pdist_forward", "input, p=2.0", _pair_distances),
+    row("_fft_c2c", "input, dim, normalization, forward", _numbered_transform),
+    row("_fft_r2c", "input, dim, normalization, onesided", _numbered_real),
+    row("_fft_c2r", "input, dim, normalization, last_dim_size", _numbered_real_inverse),
     row("fft.fft", _FFT, _transform(inverse=False)),
     row("fft.ifft", _FFT, _transform(inverse=True)),
     row("fft.fft2", _FFT2, _transforms(inverse=False)),

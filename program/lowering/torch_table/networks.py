@@ -5,7 +5,7 @@ from __future__ import annotations
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites.attention import attention
-from padiff.program.lowering.composites.shaping import reshape, swap
+from padiff.program.lowering.composites.shaping import moments, reshape, squeeze, swap
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 
 __all__ = ["ROWS"]
@@ -27,6 +27,28 @@ def _layer_norm(b: Builder, a: Arguments) -> Term:
     return norms.layer_norm(b, a.input, len(a.normalized_shape), affine, a.eps)
 
 
+def _with_moments(b: Builder, a: Arguments) -> Result:
+    """Return a layer norm with the mean and the reciprocal of the deviation that it used."""
+    axes = tuple(range(a.input.ndim - len(a.normalized_shape), a.input.ndim))
+    mean, _, variance = moments(b, a.input, axes)
+    return _layer_norm(b, a), mean, _reciprocal_root(b, variance, a.eps)
+
+
+def _group_norm(b: Builder, a: Arguments) -> Term:
+    return norms.group_norm(b, a.input, a.num_groups, (a.weight, a.bias), a.eps)
+
+
+def _group_norm_with_moments(b: Builder, a: Arguments) -> Result:
+    inner = reshape(b, a.input, (a.N, a.num_groups, -1))
+    mean, _, variance = moments(b, inner, (2,))
+    root = _reciprocal_root(b, variance, a.eps)
+    return _group_norm(b, a), squeeze(b, mean, (2,)), squeeze(b, root, (2,))
+
+
+def _reciprocal_root(b: Builder, variance: Term, epsilon: float) -> Term:
+    return 1.0 / b("sqrt", variance + float(epsilon))
+
+
 def _rms_norm(b: Builder, a: Arguments) -> Term:
     if a.eps is None:
         raise NotLoweredError("an epsilon that depends on the dtype")
@@ -40,6 +62,25 @@ def _batch_norm(b: Builder, a: Arguments) -> Result:
     if len(b.expected) == 1 or not a.training:
         return result
     return (result, *_running(b, a, *norms.channel_moments(b, a.input)))
+
+
+def _batch_norm_with_moments(b: Builder, a: Arguments) -> Result:
+    """Return a batch norm, what its backward pass reads, and running statistics behind it."""
+    result = norms.batch_norm(
+        b,
+        a.input,
+        None if a.training else (a.running_mean, a.running_var),
+        (a.weight, a.bias),
+        a.eps,
+    )
+    rest = len(b.expected) - 3
+    if not a.training:
+        return [result, None, None, *(None for _ in range(rest))]
+    mean, variance = norms.channel_moments(b, a.input)
+    found: list[Term | None] = [result, mean, _reciprocal_root(b, variance, a.eps)]
+    if rest:
+        found += [None] * (rest - 2) + [*_running(b, a, mean, variance)]
+    return found
 
 
 def _running(b: Builder, a: Arguments, mean: Term, variance: Term) -> tuple[Term, Term]:
@@ -68,6 +109,10 @@ def _weight_norm(b: Builder, a: Arguments) -> Term:
     return a.v * (a.g / norms.vector_norm(b, a.v, 2, axes, keepdims=True))
 
 
+def _attention_with_sums(b: Builder, a: Arguments) -> Result:
+    return [_attention(b, a), *(None for _ in b.expected[1:])]
+
+
 def _attention(b: Builder, a: Arguments) -> Term:
     if a.dropout_p:
         raise NotLoweredError("elements are drawn")
@@ -89,7 +134,33 @@ ROWS: tuple[Row, ...] = (
     row(
         "F.group_norm",
         "input, num_groups, weight=None, bias=None, eps=1e-05",
-        lambda b, a: norms.group_norm(b, a.input, a.num_groups, (a.weight, a.bias), a.eps),
+        _group_norm,
+    ),
+    row(
+        "group_norm",
+        "input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True",
+        _group_norm,
+    ),
+    row("native_layer_norm", "input, normalized_shape, weight, bias, eps", _with_moments),
+    row(
+        "native_group_norm",
+        "input, weight, bias, N, C, HxW, num_groups, eps",
+        _group_norm_with_moments,
+    ),
+    row(
+        "batch_norm",
+        "input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled",
+        _batch_norm,
+    ),
+    row(
+        "native_batch_norm _native_batch_norm_legit aten._native_batch_norm_legit_functional",
+        "input, weight, bias, running_mean, running_var, training, momentum, eps",
+        _batch_norm_with_moments,
+    ),
+    row(
+        "_native_batch_norm_legit_no_training",
+        "input, weight, bias, running_mean, running_var, momentum, eps, *, training=False",
+        _batch_norm_with_moments,
     ),
     row(
         "F.batch_norm",
@@ -119,5 +190,11 @@ ROWS: tuple[Row, ...] = (
         "query, key, value, attn_mask=None, dropout_p=0.0, "
         "is_causal=False, scale=None, enable_gqa=False",
         _attention,
+    ),
+    row(
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None, "
+        "enable_gqa=False",
+        _attention_with_sums,
     ),
 )

@@ -368,15 +368,19 @@ _WINDOW = "window_length, periodic=True"
 _LIKE = f"input, *, {_NEW}, memory_format=None"
 
 ROWS: tuple[Row, ...] = (
-    row("reshape .reshape .view", "input, *shape", _reshape),
-    row(".reshape_as .view_as", "input, other", lambda b, a: s.reshape(b, a.input, a.other.shape)),
-    row("permute .permute", "input, *dims", _permute),
     row(
-        "transpose .transpose .transpose_ swapaxes .swapaxes swapdims .swapdims",
+        "reshape .reshape .view view_copy aten._unsafe_view aten._reshape_copy",
+        "input, *shape",
+        _reshape,
+    ),
+    row(".reshape_as .view_as", "input, other", lambda b, a: s.reshape(b, a.input, a.other.shape)),
+    row("permute .permute permute_copy", "input, *dims", _permute),
+    row(
+        "transpose .transpose .transpose_ transpose_copy swapaxes .swapaxes swapdims .swapdims",
         "input, dim0, dim1",
         _transposed,
     ),
-    row("t .t .T", "input", _reversed_axes),
+    row("t .t .t_ .T t_copy", "input", _reversed_axes),
     row(".mT", "input", _matrix_transposed),
     row("adjoint .adjoint .mH .H", "input", _adjoint),
     row(
@@ -384,9 +388,9 @@ ROWS: tuple[Row, ...] = (
         "input, source, destination",
         lambda b, a: s.move_axis(b, a.input, s.integers(b, a.source), s.integers(b, a.destination)),
     ),
-    row("squeeze .squeeze .squeeze_", "input, dim=None", _squeeze),
+    row("squeeze .squeeze .squeeze_ squeeze_copy", "input, dim=None", _squeeze),
     row(
-        "unsqueeze .unsqueeze .unsqueeze_",
+        "unsqueeze .unsqueeze .unsqueeze_ unsqueeze_copy",
         "input, dim",
         lambda b, a: s.unsqueeze(b, a.input, s.integer(b, a.dim)),
     ),
@@ -397,22 +401,27 @@ ROWS: tuple[Row, ...] = (
     ),
     row("ravel .ravel", "input", lambda b, a: s.reshape(b, a.input, (-1,))),
     row("unflatten .unflatten", "input, dim, sizes", _unflatten),
-    row(".expand broadcast_to .broadcast_to", "input, *size, implicit=False", _expand),
+    row(".expand expand_copy broadcast_to .broadcast_to", "input, *size, implicit=False", _expand),
     row(".expand_as", "input, other", lambda b, a: s.expand(b, a.input, a.other.shape)),
-    row("broadcast_tensors", "*tensors", _broadcast_all),
+    row("broadcast_tensors aten.broadcast_tensors", "*tensors", _broadcast_all),
     row("cat concat concatenate", "tensors, dim=0", _cat),
     row("stack", "tensors, dim=0", lambda b, a: s.stack(b, a.tensors, a.dim)),
     row("hstack", "*tensors", _stack_along(1, 1)),
     row("vstack row_stack", "*tensors", _stack_along(0, 2)),
     row("dstack", "*tensors", _stack_along(2, 3)),
     row("column_stack", "tensors", _column_stack),
-    row("split .split split_with_sizes .split_with_sizes", "input, split_size, dim=0", _split),
-    row("chunk .chunk", "input, chunks, dim=0", _chunk),
+    row(
+        "split .split aten.split split_with_sizes .split_with_sizes split_with_sizes_copy "
+        "unsafe_split unsafe_split_with_sizes",
+        "input, split_size, dim=0",
+        _split,
+    ),
+    row("chunk .chunk unsafe_chunk", "input, chunks, dim=0", _chunk),
     row("tensor_split .tensor_split", "input, indices_or_sections, dim=0", _tensor_split),
     row("hsplit .hsplit", "input, indices_or_sections", _split_axis(1)),
     row("vsplit .vsplit", "input, indices_or_sections", _split_axis(0)),
     row(
-        "unbind .unbind .__iter__",
+        "unbind .unbind .__iter__ unbind_copy",
         "input, dim=0",
         lambda b, a: s.unbind(b, a.input, s.axis_of(b, a.dim, a.input.ndim)),
     ),
@@ -434,15 +443,26 @@ ROWS: tuple[Row, ...] = (
     row("flipud .flipud", "input", _flip_axis(0)),
     row("roll .roll", "input, shifts, dims=None", _roll),
     row("rot90 .rot90", "input, k=1, dims=(0, 1)", _rot90),
-    row("F.pad", "input, pad, mode='constant', value=None", _pad),
+    row("F.pad aten.pad", "input, pad, mode='constant', value=None", _pad),
     row("constant_pad_nd", "input, pad, value=0, *, mode='constant'", _pad),
-    row(".unfold", "input, dimension, size, step", _unfold_axis),
+    *(
+        row(
+            " ".join(f"aten.{name}_pad{n}d" for n in axes),
+            f"input, pad, *, mode='{mode}', value=None",
+            _pad,
+        )
+        for name, mode, axes in (
+            ("reflection", "reflect", (1, 2, 3)),
+            ("replication", "replicate", (1, 2, 3)),
+        )
+    ),
+    row(".unfold unfold_copy", "input, dimension, size, step", _unfold_axis),
     row(
         "as_strided .as_strided",
         "input, size, stride, storage_offset=None, *, operand_stride=(), operand_offset=0",
         _as_strided,
     ),
-    row("diagonal .diagonal", "input, offset=0, dim1=0, dim2=1", _diagonal),
+    row("diagonal .diagonal diagonal_copy", "input, offset=0, dim1=0, dim2=1", _diagonal),
     row("diag .diag", "input, diagonal=0", _diag),
     row("diag_embed .diag_embed", "input, offset=0, dim1=-2, dim2=-1", _diag_embed),
     row(
@@ -454,7 +474,7 @@ ROWS: tuple[Row, ...] = (
     row("tril_indices", f"row, col, offset=0, *, {_NEW}", _triangle_indices(upper=False)),
     row("triu_indices", f"row, col, offset=0, *, {_NEW}", _triangle_indices(upper=True)),
     row("narrow .narrow narrow_copy", "input, dim, start, length", _narrow),
-    row("meshgrid", "*tensors, indexing='ij'", _meshgrid),
+    row("meshgrid aten.meshgrid", "*tensors, indexing='ij'", _meshgrid),
     row("cartesian_prod", "*tensors", _cartesian),
     row("atleast_1d", "input", lambda b, a: _at_least(b, a.input, 1)),
     row("atleast_2d", "input", lambda b, a: _at_least(b, a.input, 2)),
@@ -496,6 +516,8 @@ ROWS: tuple[Row, ...] = (
     # What nobody wrote counts as zero: a program that reads it computes nothing in particular.
     row("empty", f"*size, {_NEW}, memory_format=None", _full(0)),
     row(".new_empty", f"input, *size, {_NEW}", _full(0)),
+    row("empty_strided empty_permuted", f"size, stride, *, {_NEW}", _full(0)),
+    row(".new_empty_strided", f"input, size, stride, *, {_NEW}", _full(0)),
     row("empty_like", _LIKE, _full_like(0)),
     row("arange", f"*range, start=0, end=None, step=1, {_NEW}", _arange),
     row("linspace", f"start, end, steps, *, {_NEW}", _linspace),
