@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "audit_dump"]
 
-_KEEPING = frozenset({"torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm"})
+_KEEPING = frozenset({
+    "torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm", "torch.batch_norm",
+    "torch.instance_norm",
+})  # fmt: skip
 """Operators that write running statistics beside their result."""
 _UNWRITTEN = frozenset({
     "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",

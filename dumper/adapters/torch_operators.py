@@ -57,13 +57,18 @@ _DRAWING = frozenset({
 _WRITING = {
     "_fused_adagrad_": (0, 2, 3), "_fused_adam_": (0, 2, 3, 4, 5), "_fused_adamw_": (0, 2, 3, 4, 5),
     "_fused_sgd_": (0, 2), "batch_norm": (1, 2), "instance_norm": (1, 2),
+    "torch.batch_norm": (3, 4), "torch.instance_norm": (3, 4), "native_batch_norm": (3, 4),
+    "_native_batch_norm_legit": (3, 4),
 }  # fmt: skip
 """Where arguments stand that a function writes while torch counts no change: running statistics,
-and lists of what whole updates change."""
+and lists of what whole updates change. A full name goes before the last part of it."""
 _STRIDES = "as_strided"
 """The function that tells places in memory: where its operand lies there is an argument, too."""
 _NOT_PLAIN = frozenset({*_WRITING, _STRIDES})
-_TRAINING = {"batch_norm": "training", "instance_norm": "use_input_stats"}
+_TRAINING = {
+    "batch_norm": "training", "instance_norm": "use_input_stats", "native_batch_norm": "training",
+    "_native_batch_norm_legit": "training",
+}  # fmt: skip
 """The argument by which these functions are told to use, and note, the statistics of the batch."""
 _PLACE_OF_TRAINING = 5
 _COLLECTIVES = "torch.distributed."
@@ -257,7 +262,7 @@ class TorchOperators:
         short = name.rpartition(".")[2]
         if name.startswith(_COLLECTIVES):
             return _tensors_in(_argument(_UPDATED.get(short) or _FILLED.get(short), args, kwargs))
-        places = _WRITING.get(short, ())
+        places = _WRITING.get(name) or _WRITING.get(short, ())
         if short in _TRAINING:
             told = args[_PLACE_OF_TRAINING] if len(args) > _PLACE_OF_TRAINING else False
             if not kwargs.get(_TRAINING[short], told):

@@ -454,6 +454,36 @@ def test_running_statistics_are_known_and_not_audited(tmp_path: Path) -> None:
     assert made == [(Soundness.SOUND, Reason.NONE), kept, kept]
 
 
+class _NormedTwice(nn.Module):
+    """Normalises by a function that torch's layer calls below itself; it notes statistics, too."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(16, 4), nn.BatchNorm1d(4)
+        self.function = getattr(torch, name)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        norm, more = self.norm, (True,) if self.function is torch.batch_norm else ()
+        made: torch.Tensor = self.linear(x)
+        for _ in range(2):
+            found = self.function(
+                *(made, norm.weight, norm.bias, norm.running_mean, norm.running_var),
+                *(True, 0.1, 1e-5, *more),
+            )
+            made = found if more else found[0]
+        return made
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "native_batch_norm"])
+def test_functions_below_a_norm_note_running_statistics(name: str, tmp_path: Path) -> None:
+    found = audited(_NormedTwice(name), tmp_path, content="operators")
+
+    assert found.unsound == ()
+    assert found.opaque == {}
+    noted = [one for one in found.values if one.shape == (4,) and one.check is Check.FORWARD]
+    assert len(noted) >= 4  # of each call a mean and a variance
+
+
 class _ByGroup(nn.Module):
     """Puts rows together that have a label in common, with as many of each."""
 

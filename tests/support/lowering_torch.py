@@ -252,6 +252,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 3, 5, 4), None, None, f(3), f(3)",
         "f(2, 3, 5), f(3), p(3), f(3), f(3), False",
     ),
+    "instance_norm": (
+        "f(2, 3, 5, 4), f(3), f(3), None, None, True, 0.1, 1e-3, False",
+        "f(2, 3, 5), None, None, f(3), p(3), False, 0.1, 1e-5, False",
+    ),
     "F.local_response_norm": ("f(2, 6, 5, 5), 3", "f(2, 6, 5), 4, 0.1, 0.5, 2.0"),
     "_weight_norm": ("f(4, 3), p(4, 1)", "f(4, 3, 2), p(1, 3, 1), 1", "f(4, 3), p(1, 1), -1"),
     "F.normalize": ("f(3, 4)", "f(3, 4), 1, 0", "f(2, 3, 4), 3, -1", "f(3, 4), float('inf'), 1"),

@@ -175,6 +175,12 @@ ROWS: tuple[Row, ...] = (
         _instance_norm,
     ),
     row(
+        "instance_norm",
+        "input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, "
+        "cudnn_enabled",
+        _instance_norm,
+    ),
+    row(
         "F.local_response_norm",
         "input, size, alpha=0.0001, beta=0.75, k=1.0",
         lambda b, a: norms.local_response_norm(b, a.input, a.size, a.alpha, a.beta, a.k),
