@@ -60,8 +60,8 @@ EXACT = frozenset({
     "flip", "floor", "full", "gather", "imag", "iota", "isinf", "isnan", "less", "less_equal",
     "literal", "masked_put", "maximum", "minimum", "neg", "nonzero", "not", "or", "pad", "pick",
     "put", "real", "reshape", "roll", "round", "search", "shift_left", "shift_right", "sign",
-    "sign_determinant", "slice", "sort", "take", "transpose", "tril", "triu", "trunc", "unique",
-    "where", "windows", "xor",
+    "slice", "sort", "take", "transpose", "tril", "triu", "trunc", "unique", "where", "windows",
+    "xor",
 })  # fmt: skip
 """Primitives that move, choose, compare or count: they round nothing."""
 
@@ -73,9 +73,10 @@ CHOOSING = frozenset({
 
 SUMMING = frozenset({
     "cholesky", "convolution", "convolution_transposed", "cumprod", "cumsum", "determinant",
-    "fourier", "fourier_real_inverse", "grouped_matmul", "inverse", "log_softmax", "logaddexp",
-    "logcumsumexp", "logsumexp", "matmul", "overlap", "prod", "recurrent", "scatter",
-    "singular_values", "softmax", "solve", "sum", "symmetric_values",
+    "floor_divide", "fourier", "fourier_real_inverse", "grouped_matmul", "inverse", "log_softmax",
+    "logaddexp", "logcumsumexp", "logsumexp", "matmul", "modulo", "overlap", "prod", "recurrent",
+    "remainder", "scatter", "sign_determinant", "singular_values", "softmax", "solve", "sum",
+    "symmetric_values",
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 

@@ -270,6 +270,16 @@ def _in_groups(x: torch.Tensor) -> torch.Tensor:
     return functional.grouped_mm(x * 1.5, matrices, offs=ends).tanh()
 
 
+def _nearly_singular(x: torch.Tensor) -> torch.Tensor:
+    matrices = x[:, :16].unflatten(1, (4, 4)) * 1e-3 + 1
+    return x * 1.5 + torch.linalg.slogdet(matrices)[1].unsqueeze(1)
+
+
+def _at_multiples(x: torch.Tensor) -> torch.Tensor:
+    """Divide multiples of a number that float32 holds as another one."""
+    return (x * 1.5 + torch.remainder(torch.arange(24) * 0.3, 0.3)).tanh()
+
+
 PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "a copy and what it is copied from": (_shared_by_copies, "operators"),
     "masked by -inf": (_masked(-torch.inf), "operators"),
@@ -279,6 +289,8 @@ PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "added to a much larger number": (_beside_a_large_number, "operators"),
     "next to nothing in a sigmoid": (_next_to_nothing, "operators"),
     "groups with a matrix each": (_in_groups, "operators"),
+    "logarithms of determinants near zero": (_nearly_singular, "operators"),
+    "remainders of multiples": (_at_multiples, "operators"),
     "norms of two rows, whose gradients cancel": (_of_two_rows, "full"),
 }
 
