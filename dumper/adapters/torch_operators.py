@@ -92,6 +92,8 @@ _FILLED = {
 
 _FAMILIES = frozenset({"linalg", "fft", "special"})
 """What names of ATen's operators begin with that are functions of a module of torch."""
+_OTHER = frozenset({"no_stats"})
+"""Overloads that take other arguments at the places of those of the same name."""
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
 """Classes of the functions that are operators of ATen, under the same signature."""
 _STRIDED = torch.strided
@@ -127,7 +129,7 @@ def _public(function: Callable[..., Any]) -> Callable[..., Any]:
 
     ``aten.add.Tensor`` is ``torch.add``, ``aten.linear.default`` ``torch.nn.functional.linear``.
     """
-    if isinstance(function, OpOverload):
+    if isinstance(function, OpOverload) and function._overloadname not in _OTHER:
         function = function.overloadpacket
     if not isinstance(function, OpOverloadPacket) or not str(function).startswith("aten."):
         return function

@@ -116,6 +116,8 @@ class Builder:
         """The operator that is being lowered."""
         self.expected: tuple[Spec, ...] = ()
         """What was recorded as its outputs: sizes that depend on elements stand here."""
+        self.dtype = ""
+        """The dtype of the first of them."""
         self.contents: dict[int, Callable[[], Array | None]] = {}
         """How to get the elements of recorded terms, if the dump holds them."""
         self._constants: dict[tuple[Kind, str], Term] = {}
@@ -206,9 +208,15 @@ class Builder:
         results = result if isinstance(result, tuple) else (result,)
         return np.asarray(results[node.outputs.index(term.id)])
 
-    def begin(self, operator: int, expected: tuple[Spec, ...]) -> None:
-        """Remember the state before an operator is lowered."""
-        self.operator, self.expected = operator, expected
+    def begin(self, operator: int, expected: tuple[Spec, ...], dtype: str) -> None:
+        """Remember the state before an operator is lowered.
+
+        Args:
+            operator: Its id.
+            expected: What was recorded as its outputs.
+            dtype: Of the first of them; "" without any.
+        """
+        self.operator, self.expected, self.dtype = operator, expected, dtype
         self._mark = (len(self.nodes), len(self.specs))
 
     def undo(self) -> None:

@@ -190,7 +190,7 @@ class _Lowering:
     ) -> str:
         """Lower an operator by its rule; returns the reason where that does not cover it."""
         expected = tuple(self.spec_of(value) for value in outputs)
-        self.builder.begin(operator.id, expected)
+        self.builder.begin(operator.id, expected, outputs[0].dtype if outputs else "")
         try:
             found = self.ruled(operator, positional, keywords)
             found = self.fitted(found, expected, operator)

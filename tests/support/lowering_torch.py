@@ -55,6 +55,10 @@ CASES: dict[str, tuple[str, ...]] = {
             "isnan",
             "isinf",
             "isfinite",
+            "isposinf",
+            "isneginf",
+            "isposinf",
+            "isneginf",
             "signbit",
             "F.relu",
             "F.relu6",
@@ -157,7 +161,12 @@ CASES: dict[str, tuple[str, ...]] = {
     ".copy_": ("f(3, 4), f(4)", "f(3), i(4, 3)", "i(4, 3), f(3)"),
     ".fill_": ("f(3, 4), 2.5", "i(4, 3), 2"),
     ".zero_": ("f(3, 4)", "i(5, 3)"),
-    "nan_to_num": ("f(3) / i(2, 3), 1.0, 2.0, 3.0", "f(9) * i(2, 9) / i(2, 9), 0.5, 7.0, -7.0"),
+    "nan_to_num": (
+        "f(3) / i(2, 3), 1.0, 2.0, 3.0",
+        "f(9) * i(2, 9) / i(2, 9), 0.5, 7.0, -7.0",
+        "f(9) / i(2, 9)",
+        "(f(9) / i(2, 9)).bfloat16(), 0.0",
+    ),
     "F.hardtanh": ("f(3, 4)", "f(3, 4), -0.3, 0.4"),
     "F.gelu": ("f(3, 4)", "f(3, 4), approximate='tanh'", "f(9) * 9"),
     "F.elu": ("f(3, 4)", "f(3, 4), 0.5"),
@@ -218,7 +227,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 5), (5,), f(5), None",
     ),
     "layer_norm": ("f(3, 4, 5), (5,), f(5), f(5)",),
-    "F.rms_norm": ("f(3, 4, 5), (5,), None, 1e-6", "f(3, 4, 5), (4, 5), f(4, 5), 1e-5"),
+    "F.rms_norm": (
+        "f(3, 4, 5) * 1e-8, (5,)",
+        "f(3, 4, 5).float() * 1e-4, (5,)",
+        "f(3, 4, 5), (5,), None, 1e-6",
+        "f(3, 4, 5), (4, 5), f(4, 5), 1e-5",
+    ),
     "F.group_norm": ("f(2, 6, 5), 3", "f(2, 6, 4, 5), 2, f(6), f(6)", "f(3, 4), 2, f(4)"),
     "F.batch_norm": (
         "f(4, 3, 5), f(3), p(3)",
@@ -239,6 +253,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(4, 3, 5), f(3), f(3), f(3), p(3), False, 0.1, 1e-3, False",
         "f(4, 3, 5), None, f(3), None, None, True, 0.1, 1e-3, False",
     ),
+    "aten._native_batch_norm_legit.no_stats": ("f(4, 3, 5), f(3), None, True, 0.1, 1e-3",),
     "native_batch_norm": (
         "f(4, 3, 5), f(3), f(3), f(3), p(3), False, 0.1, 1e-3",
         "f(4, 3, 5), f(3), f(3), f(3), p(3), True, 0.3, 1e-3",
@@ -377,7 +392,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3), f(4), indexing='xy'",
         "f(2), f(3), f(4), indexing='xy'",
     ),
-    "cartesian_prod": ("f(3), f(4)", "f(3)"),
+    "cartesian_prod": ("[f(3), f(4)]", "f(3), f(4)", "f(3)"),
     "atleast_1d": ("f()", "f(3)"),
     "atleast_2d": ("f()", "f(3)"),
     "atleast_3d": ("f()", "f(3)", "f(3, 4)"),
@@ -586,6 +601,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "torch.sort(f(3, 5))[0], f(3, 4)",
         "torch.arange(9), i(9, 5), right=True",
         "torch.arange(9), i(9, 5), side='right'",
+        "torch.tensor([3.0, 1.0, 2.0]), f(4) + 2, sorter=torch.tensor([1, 2, 0])",
     ),
     "bucketize": ("f(3, 4), torch.arange(-3.0, 3.0)", "i(9, 5), torch.arange(9), right=True"),
     "bincount": ("i(5, 20)", "i(5, 20), f(20)", "i(5, 20), minlength=9"),
@@ -692,7 +708,15 @@ CASES: dict[str, tuple[str, ...]] = {
     "F.one_hot": ("i(5, 3)", "i(5, 3, 2), 7"),
     "F.embedding": ("i(5, 3, 2), f(5, 4)", "i(5, 3), f(5, 4), 2"),
     "embedding": ("f(5, 4), i(5, 3)",),
+    "embedding_bag": (
+        "f(6, 3), i(6, 7), torch.tensor([0, 2, 2, 5])",
+        "f(6, 3), i(6, 7), torch.tensor([0, 2, 7]), False, 1, False, None, True, 1",
+        "f(6, 3), i(6, 7), torch.tensor([0, 3]), False, 0, False, f(7), False",
+    ),
     "F.embedding_bag": (
+        "i(6, 7), f(6, 3), torch.tensor([0, 2, 2, 5])",
+        "i(6, 7), f(6, 3), torch.tensor([0, 2, 7]), mode='sum', include_last_offset=True",
+        "i(6, 7), f(6, 3), torch.tensor([0, 3]), mode='mean', padding_idx=1",
         "i(5, 3, 2), f(5, 4)",
         "i(5, 3, 2), f(5, 4), mode='sum'",
         "i(5, 3, 2), f(5, 4), mode='max'",
@@ -752,6 +776,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 4, 5), f(5, 3), ([0, 2], [1, 0])",
         "f(3), f(4), 0",
     ),
+    "aten.tensordot": ("f(3, 4, 5), f(5, 3), [0, 2], [1, 0]",),
+    "F.bilinear": (
+        "f(3, 4), f(3, 5), f(2, 4, 5)",
+        "f(2, 3, 4), f(2, 3, 5), f(6, 4, 5), f(6)",
+        "f(4), f(5), f(2, 4, 5), f(2)",
+    ),
     "kron": ("f(2, 3), f(3, 2)", "f(3), f(2, 2)"),
     "cross": ("f(4, 3), f(4, 3)", "f(3, 4), f(3, 4), dim=0"),
     "trace": ("f(3, 4)", "f(4, 3)"),
@@ -759,6 +789,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "block_diag": ("f(3, 4), f(2, 2), f(3)", "[f(3, 4), f(2, 2)]"),
     "matrix_power": ("f(4, 4), 3", "f(2, 3, 3), 0", "f(3, 3) + 3 * torch.eye(3), -2", "f(4, 4), 1"),
     **dict.fromkeys("inverse det slogdet".split(), ("f(3, 3)", "f(2, 4, 4)")),
+    "_linalg_slogdet": ("f(3, 3)", "f(2, 4, 4)"),
+    "_linalg_det": ("f(3, 3)", "f(2, 4, 4)"),
     "logdet": ("f(3, 3) @ torch.eye(3) + 9 * torch.eye(3)",),
     "linalg.solve": ("f(3, 3), f(3, 2)", "f(2, 3, 3), f(2, 3, 4)", "f(3, 3), f(3)"),
     "linalg.solve_triangular": (
@@ -773,7 +805,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "linalg.inv_ex": ("torch.eye(3) * 5 + u(3, 3)", "torch.eye(3) * 5 + u(2, 3, 3)"),
     "linalg.cholesky_ex": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1), upper=True"),
     "linalg.cholesky": ("torch.eye(3) * 5 + u(1)", "torch.eye(4) * 5 + u(2, 1, 1)"),
-    "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)",),
+    "linalg.eigvalsh": ("torch.eye(3) * 5 + u(1)", "f(3, 3)", "f(2, 3, 3), UPLO='U'"),
     "linalg.svdvals": ("f(3, 4)", "f(2, 4, 3)"),
     "linalg.vecdot": ("f(3, 4), f(3, 4)", "c(3, 4), c(3, 4), dim=0"),
     "cdist": (
@@ -900,12 +932,17 @@ CASES: dict[str, tuple[str, ...]] = {
                 "f(2, 3, S), 3",
                 "f(2, 3, S), 9",
                 "f(3, S), 2",
-                *(("f(2, 3, 6, 8), (3, None)",) if n == 2 else ()),
+                *(("f(2, 3, 6, 8), (3, None)", "f(2, 3, 6, 8), (3, 2)") if n == 2 else ()),
+                *(("f(2, 3, 6, 8, 5), (3, 2, 4)",) if n == 3 else ()),
                 *(("f(2, 3, S), 3, return_indices=True",) if k == "max" else ()),
             )
         )
         for n in (1, 2, 3)
         for k in ("avg", "max")
+    },
+    **{
+        f"F.adaptive_max_pool{n}d_with_indices": (f"f(2, 3, {size}), {sizes}",)
+        for n, size, sizes in ((1, "7", "(3,)"), (2, "7, 8", "(3, 2)"), (3, "7, 8, 6", "(3, 2, 2)"))
     },
     **{
         f"F.max_unpool{n}d": (
@@ -1076,6 +1113,44 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 4), f(3, 4), reduction='sum', log_target=True",
         "f(3, 4), b(3, 4).double(), reduction='none'",
     ),
+    **dict.fromkeys(
+        ("aten.mse_loss", "aten.l1_loss", "aten.soft_margin_loss"),
+        ("f(3, 4), f(3, 4)", "f(3, 4), f(3, 4), 0", "f(3, 4), f(3, 4), 2"),
+    ),
+    **dict.fromkeys(
+        ("aten.smooth_l1_loss", "aten.huber_loss"),
+        ("f(3, 4), f(3, 4)", "f(3, 4), f(3, 4), 2, 0.3"),
+    ),
+    "aten.binary_cross_entropy": ("u(3, 4), u(3, 4)", "u(3, 4), u(3, 4), p(4), 0"),
+    "binary_cross_entropy_with_logits": (
+        "f(3, 4), u(3, 4), None, None, 1",
+        "f(3, 4), u(3, 4), p(4), p(4), 0",
+    ),
+    "kl_div": ("f(3, 4), u(3, 4), 1", "f(3, 4), f(3, 4), 2, log_target=True"),
+    "aten.cross_entropy_loss": (
+        "f(5, 4), i(4, 5)",
+        "f(5, 4), torch.tensor([1, -100, 2, 0, 3]), p(4), 2, -100, 0.2",
+    ),
+    "aten.nll_loss": (
+        "f(5, 4), i(4, 5)",
+        "f(5, 4), i(4, 5), p(4), 2, 2",
+        "f(2, 4, 3, 3), i(4, 2, 3, 3), None, 0",
+    ),
+    "aten.nll_loss_forward": (
+        "f(5, 4), i(4, 5), None, 1, -100",
+        "f(2, 4, 3, 3), i(4, 2, 3, 3), p(4), 2, 1",
+    ),
+    "margin_ranking_loss": (
+        "f(5), f(5), b(5) * 2.0 - 1, 0.1, 1",
+        "f(5), f(5), b(5) * 2.0 - 1, 0.5, 2",
+    ),
+    "hinge_embedding_loss": ("f(5), b(5) * 2.0 - 1, 0.3, 0", "f(5), f(5), 1.0, 1"),
+    "cosine_embedding_loss": ("f(3, 4), f(3, 4), b(3) * 2.0 - 1, 0.2, 2",),
+    "poisson_nll_loss": (
+        "f(3, 4), p(3, 4), True, False, 1e-8, 1",
+        "p(3, 4), p(3, 4), False, True, 1e-3, 2",
+    ),
+    "triplet_margin_loss": ("f(3, 4), f(3, 4), f(3, 4), 0.5, 1.0, 1e-6, True, 0",),
     "F.poisson_nll_loss": (
         "f(3, 4), p(3, 4)",
         "p(3, 4), p(3, 4), False, True",
@@ -1091,6 +1166,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5), f(5), b(5) * 2.0 - 1, 0.5, reduction='sum'",
     ),
     "F.hinge_embedding_loss": (
+        "f(5), f(5), 0.3",
         "f(5), b(5) * 2.0 - 1",
         "f(5), b(5) * 2.0 - 1, 0.3, reduction='none'",
     ),

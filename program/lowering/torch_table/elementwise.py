@@ -215,15 +215,22 @@ def _zeroed(b: Builder, a: Arguments) -> Term:
     return expand(b, as_kind(b, b.term(0), a.input.kind), a.input.shape)
 
 
+_LARGEST = {
+    "float64": (2 - 2.0**-52) * 2.0**1023, "float32": (2 - 2.0**-23) * 2.0**127,
+    "bfloat16": (2 - 2.0**-7) * 2.0**127, "float16": 65504.0,
+}  # fmt: skip
+"""The largest finite numbers of dtypes."""
+
+
 def _nan_to_num(b: Builder, a: Arguments) -> Term:
     x = a.input
     if x.kind is not Kind.FLOAT:
         return x
-    if a.posinf is None or a.neginf is None:
-        raise NotLoweredError("infinities become the largest number of the dtype")
+    posinf = _LARGEST[b.dtype] if a.posinf is None else float(a.posinf)
+    neginf = -_LARGEST[b.dtype] if a.neginf is None else float(a.neginf)
     x = b("where", b("isnan", x), float(a.nan or 0.0), x)
-    x = b("where", b("equal", x, math.inf), float(a.posinf), x)
-    return b("where", b("equal", x, -math.inf), float(a.neginf), x)
+    x = b("where", b("equal", x, math.inf), posinf, x)
+    return b("where", b("equal", x, -math.inf), neginf, x)
 
 
 def _angle(b: Builder, a: Arguments) -> Term:
@@ -405,6 +412,8 @@ ROWS: tuple[Row, ...] = (
     ),
     row("isnan .isnan", "input", _unary("isnan")),
     row("isinf .isinf", "input", _unary("isinf")),
+    row("isposinf .isposinf", "input", lambda b, a: b("equal", a.input, math.inf)),
+    row("isneginf .isneginf", "input", lambda b, a: b("equal", a.input, -math.inf)),
     row("isfinite .isfinite", "input", lambda b, a: _isfinite(b, a.input)),
     row("signbit .signbit", "input", lambda b, a: b("copysign", 1.0, a.input) < 0.0),
     row("real .real", "input", lambda b, a: b("real", a.input)),
@@ -419,22 +428,22 @@ ROWS: tuple[Row, ...] = (
     row("polar", "abs, angle", _polar),
     row(_addition_names("add", "add") + " .__radd__", "input, other, *, alpha=1", _scaled("add")),
     row(
-        _addition_names("sub", "sub") + " subtract .subtract",
+        _addition_names("sub", "sub") + " subtract .subtract .subtract_",
         "input, other, *, alpha=1",
         _scaled("sub"),
     ),
     row("rsub .__rsub__", "input, other, *, alpha=1", _reversed_sub),
     row(
-        _addition_names("mul", "mul") + " .__rmul__ multiply .multiply",
+        _addition_names("mul", "mul") + " .__rmul__ multiply .multiply .multiply_",
         "input, other",
         _binary("mul"),
     ),
     row(
-        "div .div .div_ divide .divide .__div__ .__idiv__ .__truediv__ .__itruediv__",
+        "div .div .div_ divide .divide .divide_ .__div__ .__idiv__ .__truediv__ .__itruediv__",
         "input, other, *, rounding_mode=None",
         _divided,
     ),
-    row("true_divide .true_divide", "input, other", _binary("div")),
+    row("true_divide .true_divide .true_divide_", "input, other", _binary("div")),
     row(".__rtruediv__ .__rdiv__", "input, other", _reversed("div")),
     row(
         "floor_divide .floor_divide .floor_divide_ .__floordiv__ .__ifloordiv__",
@@ -480,27 +489,31 @@ ROWS: tuple[Row, ...] = (
         row(names, "input, other", rule)
         for names, rule in {
             "eq .eq .__eq__ .eq_": _binary("equal"),
-            "ne .ne .__ne__ not_equal .not_equal": lambda b, a: b(
+            "ne .ne .ne_ .__ne__ not_equal .not_equal": lambda b, a: b(
                 "not", b("equal", a.input, a.other)
             ),
-            "lt .lt .__lt__ less .less": _binary("less"),
-            "le .le .__le__ less_equal .less_equal": _binary("less_equal"),
-            "gt .gt .__gt__ greater .greater": _reversed("less"),
-            "ge .ge .__ge__ greater_equal .greater_equal": _reversed("less_equal"),
-            "logical_and .logical_and": _logical("and"),
-            "logical_or .logical_or": _logical("or"),
-            "logical_xor .logical_xor": _logical("xor"),
-            "bitwise_and .bitwise_and .__and__ .__iand__": _binary("and"),
-            "bitwise_or .bitwise_or .__or__ .__ior__": _binary("or"),
-            "bitwise_xor .bitwise_xor .__xor__ .__ixor__": _binary("xor"),
+            "lt .lt .lt_ .__lt__ less .less": _binary("less"),
+            "le .le .le_ .__le__ less_equal .less_equal": _binary("less_equal"),
+            "gt .gt .gt_ .__gt__ greater .greater": _reversed("less"),
+            "ge .ge .ge_ .__ge__ greater_equal .greater_equal": _reversed("less_equal"),
+            "logical_and .logical_and .logical_and_": _logical("and"),
+            "logical_or .logical_or .logical_or_": _logical("or"),
+            "logical_xor .logical_xor .logical_xor_": _logical("xor"),
+            "bitwise_and .bitwise_and .bitwise_and_ .__and__ .__iand__": _binary("and"),
+            "bitwise_or .bitwise_or .bitwise_or_ .__or__ .__ior__": _binary("or"),
+            "bitwise_xor .bitwise_xor .bitwise_xor_ .__xor__ .__ixor__": _binary("xor"),
             ".__rand__": _binary("and"),
             ".__ror__": _binary("or"),
             "bitwise_left_shift .bitwise_left_shift .__lshift__": _binary("shift_left"),
             "bitwise_right_shift .bitwise_right_shift .__rshift__": _binary("shift_right"),
         }.items()
     ),
-    row("logical_not .logical_not", "input", lambda b, a: b("not", as_kind(b, a.input, Kind.BOOL))),
-    row("bitwise_not .bitwise_not .__invert__", "input", _unary("not")),
+    row(
+        "logical_not .logical_not .logical_not_",
+        "input",
+        lambda b, a: b("not", as_kind(b, a.input, Kind.BOOL)),
+    ),
+    row("bitwise_not .bitwise_not .bitwise_not_ .__invert__", "input", _unary("not")),
     row("isclose .isclose", "input, other, rtol=1e-05, atol=1e-08", _isclose),
     row("where", "condition, input=None, other=None", _where),
     row(".where", "input, condition, other", _where),
@@ -518,7 +531,11 @@ ROWS: tuple[Row, ...] = (
         "input, inplace=False",
         lambda b, a: act.relu(b, a.input),
     ),
-    row("F.relu6 aten.relu6", "input, inplace=False", lambda b, a: act.clamp(b, a.input, 0.0, 6.0)),
+    row(
+        "F.relu6 aten.relu6 aten.relu6_",
+        "input, inplace=False",
+        lambda b, a: act.clamp(b, a.input, 0.0, 6.0),
+    ),
     row(
         "F.hardtanh F.hardtanh_ aten.hardtanh aten.hardtanh_",
         "input, min_val=-1.0, max_val=1.0, inplace=False",
@@ -526,7 +543,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("F.silu aten.silu aten.silu_", "input, inplace=False", lambda b, a: act.silu(b, a.input)),
     row("F.mish aten.mish aten.mish_", "input, inplace=False", lambda b, a: act.mish(b, a.input)),
-    row("F.gelu", "input, *, approximate='none'", _gelu),
+    row("F.gelu aten.gelu_", "input, *, approximate='none'", _gelu),
     row(
         "F.elu F.elu_", "input, alpha=1.0, inplace=False", lambda b, a: act.elu(b, a.input, a.alpha)
     ),
@@ -566,7 +583,7 @@ ROWS: tuple[Row, ...] = (
         "input, threshold, value, inplace=False",
         _threshold,
     ),
-    row("F.logsigmoid", "input", lambda b, a: act.log_sigmoid(b, a.input)),
+    row("F.logsigmoid aten.log_sigmoid", "input", lambda b, a: act.log_sigmoid(b, a.input)),
     row(
         "F.hardsigmoid aten.hardsigmoid aten.hardsigmoid_",
         "input, inplace=False",
@@ -609,12 +626,12 @@ ROWS: tuple[Row, ...] = (
     ),
     row(".type_as", "input, other", lambda b, a: as_kind(b, a.input, a.other.kind)),
     row(".float .double .half .bfloat16", "input, memory_format=None", _cast_to(Kind.FLOAT)),
-    row(".long .int .short .char", "input, memory_format=None", _cast_to(Kind.INT)),
+    row(".long .int .short .char .byte", "input, memory_format=None", _cast_to(Kind.INT)),
     row(".bool", "input, memory_format=None", _cast_to(Kind.BOOL)),
     row(
         "clone .clone .contiguous .cpu .cuda .detach detach .detach_ .data .requires_grad_ "
         "resolve_conj .resolve_conj .pin_memory aten.alias aten.lift_fresh aten.lift_fresh_copy "
-        "alias_copy",
+        "alias_copy detach_copy resolve_neg .resolve_neg",
         "input, device=None, non_blocking=False, *, memory_format=None",
         _identity,
     ),

@@ -168,17 +168,54 @@ def _looked_up(b: Builder, a: Arguments, padding: int | None) -> Term:
 
 
 def _embedding_bag(b: Builder, a: Arguments) -> Term:
-    if a.offsets is not None or a.input.ndim != 2 or a.max_norm is not None:  # noqa: PLR2004
-        raise NotLoweredError("bags of different sizes")
-    rows = b("take", a.weight, a.input, axis=0)
+    if a.max_norm is not None or a.scale_grad_by_freq:
+        raise NotLoweredError("rows are renormalised in place, or their gradients are scaled")
+    padding = None if a.padding_idx is None else a.padding_idx % a.weight.shape[0]
+    held = {} if padding is None else {"held": padding}
+    rows = b("take", a.weight, a.input, axis=0, **held)
     if a.per_sample_weights is not None:
-        rows = rows * s.unsqueeze(b, a.per_sample_weights, 2)
-    if a.padding_idx is not None:
-        raise NotLoweredError("bags with padding")
+        rows = rows * s.unsqueeze(b, a.per_sample_weights, -1)
+    if a.offsets is not None:
+        return _bags(b, a, rows, padding)
+    if padding is not None:
+        raise NotLoweredError("bags of one size with padding")
     if a.mode == "mean":
         return s.mean(b, rows, (1,), keepdims=False)
     return b("sum" if a.mode == "sum" else "amax", rows, axes=(1,), keepdims=False)
 
+
+def _bags(b: Builder, a: Arguments, rows: Term, padding: int | None) -> Term:
+    """Add the rows of each bag up; a bag begins where the offsets say, and padding is in none."""
+    if a.mode not in {"sum", "mean"}:
+        raise NotLoweredError("the largest elements of bags of different sizes")
+    offsets, count = a.offsets, a.offsets.shape[0] - bool(a.include_last_offset)
+    bag = b("search", s.narrow(b, offsets, 0, 0, count), b("iota", size=rows.shape[0]), right=True)
+    inside = s.filled(b, (rows.shape[0], 1), 1.0, Kind.FLOAT)
+    if padding is not None:
+        is_padding = s.unsqueeze(b, b("equal", a.input, padding), 1)
+        rows, inside = (b("where", is_padding, 0.0, each) for each in (rows, inside))
+    total, sizes = (
+        at.put_along(
+            b, s.filled(b, (count, each.shape[1]), 0.0, Kind.FLOAT), 0, bag - 1, each, "add"
+        )
+        for each in (rows, inside)
+    )
+    return total / b("maximum", sizes, 1.0) if a.mode == "mean" else total
+
+
+def _numbered_bags(b: Builder, a: Arguments) -> Result:
+    """Return the sums of bags; nothing but the backward pass reads what stands beside them."""
+    padding = None if a.padding_idx is None or a.padding_idx < 0 else a.padding_idx
+    mode = ("sum", "mean", "max")[a.mode]
+    named = {name: getattr(a, name) for name in _OF_BAGS}
+    found = Arguments({**named, "max_norm": None, "mode": mode, "padding_idx": padding})
+    return [_embedding_bag(b, found), *(None for _ in b.expected[1:])]
+
+
+_OF_BAGS = (
+    *("input", "weight", "offsets", "scale_grad_by_freq", "per_sample_weights"),
+    "include_last_offset",
+)
 
 ROWS: tuple[Row, ...] = (
     row(".__getitem__", "input, index", lambda b, a: at.get_item(b, a.input, a.index)),
@@ -188,8 +225,12 @@ ROWS: tuple[Row, ...] = (
         lambda b, a: at.set_item(b, a.input, a.index, a.value),
     ),
     row("aten.index _unsafe_index", "input, indices", _index),
-    row("aten.slice", "input, dim=0, start=None, end=None, step=1", _slice),
-    row("index_put .index_put .index_put_", "input, indices, values, accumulate=False", _index_put),
+    row("aten.slice slice_copy", "input, dim=0, start=None, end=None, step=1", _slice),
+    row(
+        "index_put .index_put .index_put_ _unsafe_index_put",
+        "input, indices, values, accumulate=False",
+        _index_put,
+    ),
     row("index_select .index_select", "input, dim, index", _index_select),
     row(
         "index_add .index_add .index_add_",
@@ -223,8 +264,8 @@ ROWS: tuple[Row, ...] = (
     row("nonzero .nonzero", "input, *, as_tuple=False", _nonzero),
     row("argwhere .argwhere", "input, *, as_tuple=False", _nonzero),
     row("take .take", "input, index", _take),
-    row(".put_ .put", "input, index, source, accumulate=False", _put),
-    row("select .select", "input, dim, index", _select),
+    row(".put_ .put put", "input, index, source, accumulate=False", _put),
+    row("select .select select_copy", "input, dim, index", _select),
     row("select_scatter .select_scatter", "input, src, dim, index", _select_scatter),
     row(
         "slice_scatter .slice_scatter",
@@ -249,5 +290,11 @@ ROWS: tuple[Row, ...] = (
         "scale_grad_by_freq=False, mode='mean', sparse=False, per_sample_weights=None, "
         "include_last_offset=False, padding_idx=None",
         _embedding_bag,
+    ),
+    row(
+        "embedding_bag _embedding_bag _embedding_bag_forward_only",
+        "weight, input, offsets, scale_grad_by_freq=False, mode=0, sparse=False, "
+        "per_sample_weights=None, include_last_offset=False, padding_idx=None",
+        _numbered_bags,
     ),
 )

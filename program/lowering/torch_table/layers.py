@@ -304,6 +304,7 @@ def _multi_head(b: Builder, a: Arguments) -> Result:
     return result, soft
 
 
+_ALSO = " aten.adaptive_avg_pool{0}d _adaptive_avg_pool{0}d"
 _CONV = "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1"
 _TRANSPOSED = (
     "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1"
@@ -343,7 +344,7 @@ ROWS: tuple[Row, ...] = (
     *(row(f"F.lp_pool{n}d", _POWER, _power_pool(n)) for n in (1, 2)),
     *(
         row(f"F.adaptive_avg_pool{n}d{also}", "input, output_size", _adaptive_average(n))
-        for n, also in ((1, ""), (2, " _adaptive_avg_pool2d"), (3, " _adaptive_avg_pool3d"))
+        for n, also in ((1, ""), (2, _ALSO.format(2)), (3, _ALSO.format(3)))
     ),
     *(
         row(
@@ -355,14 +356,30 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         row(
+            f"F.adaptive_max_pool{n}d_with_indices {also}",
+            "input, output_size, *, return_indices=True",
+            _adaptive_maximum(n),
+        )
+        for n, also in (
+            (1, "adaptive_max_pool1d"),
+            (2, "aten.adaptive_max_pool2d"),
+            (3, "aten.adaptive_max_pool3d"),
+        )
+    ),
+    *(
+        row(
             f"F.max_unpool{n}d",
             "input, indices, kernel_size, stride=None, padding=0, output_size=None",
             _unpool(n),
         )
         for n in (1, 2, 3)
     ),
-    row("F.unfold", "input, kernel_size, dilation=1, padding=0, stride=1", _unfold),
-    row("F.fold", "input, output_size, kernel_size, dilation=1, padding=0, stride=1", _fold),
+    row("F.unfold aten.im2col", "input, kernel_size, dilation=1, padding=0, stride=1", _unfold),
+    row(
+        "F.fold aten.col2im",
+        "input, output_size, kernel_size, dilation=1, padding=0, stride=1",
+        _fold,
+    ),
     row(
         "F.interpolate F.upsample",
         "input, size=None, scale_factor=None, mode='nearest', "

@@ -74,6 +74,16 @@ def _tensordot(b: Builder, a: Arguments) -> Term:
     return tensordot(b, a.a, a.b, s.integers(b, a.dims[0]), s.integers(b, a.dims[1]))
 
 
+def _bilinear(b: Builder, a: Arguments) -> Term:
+    """Return x1 W y for each matrix W of the weight."""
+    first = s.unsqueeze(b, s.unsqueeze(b, a.input1, -2), -3)
+    inner = first @ a.weight
+    product = s.reshape(
+        b, inner @ s.unsqueeze(b, s.unsqueeze(b, a.input2, -1), -3), b.expected[0].shape
+    )
+    return product if a.bias is None else product + a.bias
+
+
 def _trace(b: Builder, a: Arguments) -> Term:
     return b("sum", b("diagonal", a.input, offset=0), axes=(0,), keepdims=False)
 
@@ -149,6 +159,11 @@ def _cholesky(b: Builder, a: Arguments) -> Term:
 
 def _inverse(b: Builder, a: Arguments) -> Term:
     return b("inverse", a.input)
+
+
+def _symmetric_values(b: Builder, a: Arguments) -> Term:
+    """Return eigenvalues; of the matrix one triangle is read, and the primitive reads the lower."""
+    return b("symmetric_values", s.swap(b, a.input, -1, -2) if a.UPLO == "U" else a.input)
 
 
 def _vecdot(b: Builder, a: Arguments) -> Term:
@@ -301,12 +316,20 @@ ROWS: tuple[Row, ...] = (
     ),
     row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
     row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
-    row("einsum", "equation, *operands", _einsum),
+    row("einsum aten.einsum", "equation, *operands", _einsum),
     row("tensordot", "a, b, dims=2", _tensordot),
+    row(
+        "aten.tensordot",
+        "input, other, dims_self, dims_other",
+        lambda b, a: tensordot(
+            b, a.input, a.other, s.integers(b, a.dims_self), s.integers(b, a.dims_other)
+        ),
+    ),
+    row("F.bilinear", "input1, input2, weight, bias=None", _bilinear),
     row("kron .kron", "input, other", lambda b, a: mat.kronecker(b, a.input, a.other)),
     row("cross .cross linalg.cross", "input, other, dim=None", _cross),
     row("trace .trace", "input", _trace),
-    row("chain_matmul linalg.multi_dot", "*tensors", _chain),
+    row("chain_matmul aten.chain_matmul linalg.multi_dot", "*tensors", _chain),
     row("block_diag aten.block_diag", "*tensors", _block_diagonal),
     row(
         "matrix_power .matrix_power linalg.matrix_power",
@@ -317,6 +340,8 @@ ROWS: tuple[Row, ...] = (
     row("linalg.inv_ex", "input, *, check_errors=False", _checked(_inverse)),
     row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),
     row("slogdet .slogdet linalg.slogdet", "input", _sign_and_log),
+    row("_linalg_slogdet", "A", lambda b, a: [*b.many("sign_determinant", a.A), None, None]),
+    row("_linalg_det", "A", lambda b, a: [b("determinant", a.A), None, None]),
     row("logdet .logdet", "input", lambda b, a: b.many("sign_determinant", a.input)[1]),
     row("linalg.solve", "A, B, *, left=True", _solve),
     row("linalg.solve_triangular", "A, B, *, upper, left=True, unitriangular=False", _triangular),
@@ -331,7 +356,7 @@ ROWS: tuple[Row, ...] = (
         _cholesky,
     ),
     row("linalg.cholesky_ex", "input, *, upper=False, check_errors=False", _checked(_cholesky)),
-    row("linalg.eigvalsh", "input, UPLO='L'", lambda b, a: b("symmetric_values", a.input)),
+    row("linalg.eigvalsh", "input, UPLO='L'", _symmetric_values),
     row("linalg.svdvals", "input, driver=None", lambda b, a: b("singular_values", a.input)),
     row("linalg.vecdot", "x, y, dim=-1", _vecdot),
     row(

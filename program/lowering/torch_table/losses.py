@@ -19,10 +19,14 @@ from padiff.program.primitives import Kind, broadcast
 __all__ = ["ROWS"]
 
 
+_REDUCTIONS = ("none", "mean", "sum")
+"""By the numbers that ATen has for them."""
+
+
 def _reduction(a: Arguments) -> str:
     if a.size_average is not None or a.reduce is not None:
         raise NotLoweredError("size_average and reduce")
-    return str(a.reduction)
+    return a.reduction if isinstance(a.reduction, str) else _REDUCTIONS[a.reduction]
 
 
 def _classes(a: Arguments, x: Term, smoothing: float = 0.0) -> loss.CrossEntropy:
@@ -44,6 +48,10 @@ def _nll(b: Builder, a: Arguments) -> Term:
     return loss.negative_log_likelihood(b, a.input, a.target, _classes(a, a.input))
 
 
+def _nll_with_weight(b: Builder, a: Arguments) -> list[Term | None]:
+    return [_nll(b, a), None]
+
+
 def _elementwise(function: Any) -> Rule:
     """Reduce a function of input and target."""
 
@@ -58,6 +66,23 @@ def _elementwise(function: Any) -> Rule:
 def _squares(_b: Builder, a: Arguments) -> Term:
     apart = a.input - a.target
     return apart * apart
+
+
+def _apart(b: Builder, a: Arguments) -> Term:
+    return b("abs", a.input - a.target)
+
+
+def _smooth(b: Builder, a: Arguments) -> Term:
+    return loss.smooth_l1(b, a.input, a.target, a.beta, _reduction(a))
+
+
+def _binary(b: Builder, a: Arguments) -> Term:
+    return loss.binary_cross_entropy(b, a.input, a.target, a.weight, _reduction(a))
+
+
+def _binary_with_logits(b: Builder, a: Arguments) -> Term:
+    weights = (a.weight, a.pos_weight)
+    return loss.binary_cross_entropy_with_logits(b, a.input, a.target, weights, _reduction(a))
 
 
 def _divergence(b: Builder, a: Arguments) -> Term:
@@ -98,9 +123,10 @@ def _margin(b: Builder, a: Arguments) -> Term:
 
 
 def _hinge(b: Builder, a: Arguments) -> Term:
-    near = b("where", b("equal", a.target, 1), a.input, 0.0)
+    """Add both sides where the target is neither 1 nor -1, as torch does."""
+    near = b("where", b("equal", a.target, -1), 0.0, a.input)
     far = b("maximum", float(a.margin) - a.input, 0.0)
-    x = near + b("where", b("equal", a.target, -1), far, 0.0)
+    x = near + b("where", b("equal", a.target, 1), 0.0, far)
     return loss.reduced(b, x, _reduction(a))
 
 
@@ -238,30 +264,29 @@ ROWS: tuple[Row, ...] = (
     row(
         "F.l1_loss",
         f"input, target, {_OLD}, weight=None",
-        _elementwise(lambda b, a: b("abs", a.input - a.target)),
+        _elementwise(_apart),
     ),
     row(
         "F.smooth_l1_loss",
         f"input, target, {_OLD}, beta=1.0",
-        lambda b, a: loss.smooth_l1(b, a.input, a.target, a.beta, _reduction(a)),
+        _smooth,
     ),
     row(
         "F.huber_loss",
-        "input, target, reduction='mean', delta=1.0, weight=None",
-        lambda b, a: loss.huber(b, a.input, a.target, a.delta, a.reduction),
+        "input, target, reduction='mean', delta=1.0, weight=None, *, size_average=None, "
+        "reduce=None",
+        lambda b, a: loss.huber(b, a.input, a.target, a.delta, _reduction(a)),
     ),
     row(
         "F.binary_cross_entropy",
         "input, target, weight=None, size_average=None, reduce=None, reduction='mean'",
-        lambda b, a: loss.binary_cross_entropy(b, a.input, a.target, a.weight, _reduction(a)),
+        _binary,
     ),
     row(
         "F.binary_cross_entropy_with_logits",
         "input, target, weight=None, size_average=None, "
         "reduce=None, reduction='mean', pos_weight=None",
-        lambda b, a: loss.binary_cross_entropy_with_logits(
-            b, a.input, a.target, (a.weight, a.pos_weight), _reduction(a)
-        ),
+        _binary_with_logits,
     ),
     row(
         "F.ctc_loss",
@@ -310,5 +335,71 @@ ROWS: tuple[Row, ...] = (
         "F.pairwise_distance pairwise_distance",
         "x1, x2, p=2.0, eps=1e-06, keepdim=False",
         _pairwise,
+    ),
+    *(
+        row(names, f"{arguments}, *, size_average=None, reduce=None{more}", rule)
+        for names, arguments, more, rule in (
+            (
+                "aten.mse_loss",
+                "input, target, reduction=1",
+                ", weight=None",
+                _elementwise(_squares),
+            ),
+            ("aten.l1_loss", "input, target, reduction=1", ", weight=None", _elementwise(_apart)),
+            ("aten.smooth_l1_loss", "input, target, reduction=1, beta=1.0", "", _smooth),
+            (
+                "aten.huber_loss",
+                "input, target, reduction=1, delta=1.0",
+                "",
+                lambda b, a: loss.huber(b, a.input, a.target, a.delta, _reduction(a)),
+            ),
+            ("aten.soft_margin_loss", "input, target, reduction=1", "", _elementwise(_soft_margin)),
+            ("aten.binary_cross_entropy", "input, target, weight=None, reduction=1", "", _binary),
+            (
+                "binary_cross_entropy_with_logits",
+                "input, target, weight=None, pos_weight=None, reduction=1",
+                "",
+                _binary_with_logits,
+            ),
+            ("kl_div", "input, target, reduction=1", ", log_target=False", _divergence),
+            (
+                "aten.cross_entropy_loss",
+                "input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0",
+                "",
+                _cross_entropy,
+            ),
+            (
+                "aten.nll_loss aten.nll_loss2d aten.nll_loss_nd",
+                "input, target, weight=None, reduction=1, ignore_index=-100",
+                "",
+                _nll,
+            ),
+            (
+                "aten.nll_loss_forward aten.nll_loss2d_forward",
+                "input, target, weight, reduction, ignore_index",
+                "",
+                _nll_with_weight,
+            ),
+            ("margin_ranking_loss", "input1, input2, target, margin=0.0, reduction=1", "", _margin),
+            ("hinge_embedding_loss", "input, target, margin=1.0, reduction=1", "", _hinge),
+            (
+                "cosine_embedding_loss",
+                "input1, input2, target, margin=0.0, reduction=1",
+                "",
+                _cosine_embedding,
+            ),
+            (
+                "poisson_nll_loss",
+                "input, target, log_input, full, eps, reduction",
+                "",
+                _poisson,
+            ),
+            (
+                "triplet_margin_loss",
+                "anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1",
+                "",
+                _triplet,
+            ),
+        )
     ),
 )

@@ -50,9 +50,11 @@ def _reciprocal_root(b: Builder, variance: Term, epsilon: float) -> Term:
 
 
 def _rms_norm(b: Builder, a: Arguments) -> Term:
-    if a.eps is None:
-        raise NotLoweredError("an epsilon that depends on the dtype")
-    return norms.rms_norm(b, a.input, len(a.normalized_shape), (a.weight, None), a.eps)
+    """Normalise; without an epsilon it is that of the dtype that kernels compute in."""
+    epsilon = a.eps
+    if epsilon is None:
+        epsilon = 2.0**-52 if b.dtype == "float64" else 2.0**-23
+    return norms.rms_norm(b, a.input, len(a.normalized_shape), (a.weight, None), epsilon)
 
 
 def _batch_norm(b: Builder, a: Arguments) -> Result:
@@ -155,6 +157,11 @@ ROWS: tuple[Row, ...] = (
     row(
         "native_batch_norm _native_batch_norm_legit aten._native_batch_norm_legit_functional",
         "input, weight, bias, running_mean, running_var, training, momentum, eps",
+        _batch_norm_with_moments,
+    ),
+    row(
+        "aten._native_batch_norm_legit.no_stats",
+        "input, weight, bias, training, momentum, eps, *, running_mean=None, running_var=None",
         _batch_norm_with_moments,
     ),
     row(

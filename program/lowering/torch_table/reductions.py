@@ -296,7 +296,10 @@ def _unique(b: Builder, a: Arguments) -> Result:
 def _search(b: Builder, a: Arguments) -> Term:
     x = b.term(a.input)
     right = bool(a.right) or a.side == "right"
-    return b("search", a.sorted_sequence, x, right=right)
+    sequence = a.sorted_sequence
+    if a.sorter is not None:
+        sequence = b("gather", sequence, a.sorter, axis=sequence.ndim - 1)
+    return b("search", sequence, x, right=right)
 
 
 def _bucketize(b: Builder, a: Arguments) -> Term:
@@ -365,6 +368,8 @@ def _take_along(b: Builder, a: Arguments) -> Term:
 
 
 def _covariance(b: Builder, a: Arguments) -> Term:
+    if a.fweights is not None or a.aweights is not None:
+        raise NotLoweredError("weights of observations")
     x = a.input if a.input.ndim > 1 else s.reshape(b, a.input, (1, -1))
     _, rest, _ = s.moments(b, x, (1,))
     result = (rest @ s.swap(b, rest, 0, 1)) / float(x.shape[1] - a.correction)
@@ -372,7 +377,9 @@ def _covariance(b: Builder, a: Arguments) -> Term:
 
 
 def _correlation(b: Builder, a: Arguments) -> Term:
-    x = _covariance(b, Arguments({"input": a.input, "correction": 1}))
+    x = _covariance(
+        b, Arguments({"input": a.input, "correction": 1, "fweights": None, "aweights": None})
+    )
     scale = b("sqrt", b("diagonal", x, offset=0))
     result = x / s.unsqueeze(b, scale, 1) / s.unsqueeze(b, scale, 0)
     return b("minimum", b("maximum", result, -1.0), 1.0)
@@ -432,7 +439,7 @@ ROWS: tuple[Row, ...] = (
         _quantile,
     ),
     row("linalg.vector_norm", "input, ord=2, dim=None, keepdim=False, *, dtype=None", _vector_norm),
-    row("norm .norm", "input, p='fro', dim=None, keepdim=False, dtype=None", _norm),
+    row("norm .norm aten.norm", "input, p='fro', dim=None, keepdim=False, dtype=None", _norm),
     row("linalg.norm", "input, ord=None, dim=None, keepdim=False, *, dtype=None", _linalg_norm),
     row(
         "linalg.matrix_norm",
