@@ -5,21 +5,54 @@ Two ports may run their branches in another order, and draw in another order the
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
+from padiff.dumpfile import Phase
 from padiff.pairing import IDENTITY
 
 from .leaves import LeafPair
 from .numbering import Numbering
+from .parting import place_of
+from .result import Change, Edit, EditKind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+    from padiff.program import Argument
+
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["settle_draws"]
+__all__ = ["differing_draws", "settle_draws"]
+
+
+def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
+    """Yield where partners draw from two distributions: what they drew shows nothing of that."""
+    for one, two in leaves.cuts:
+        known, found = sides[0].drawn_by(one), sides[1].drawn_by(two)
+        changes = tuple(
+            Change(name, known[name], found[name])
+            for name in known
+            if name in found and not _is_alike(known[name], found[name])
+        )
+        if changes and Phase.UPDATE not in (one.phase, two.phase):
+            places = (place_of(side, op.id, 1) for side, op in zip(sides, (one, two), strict=True))
+            reference, candidate = places
+            yield Edit(
+                kind=EditKind.ARGUMENT, reference=reference, candidate=candidate, changes=changes
+            )
+
+
+def _is_alike(known: Argument, found: Argument) -> bool:
+    if isinstance(known, str) or isinstance(found, str):
+        return known == found
+    return math.isclose(known, found, rel_tol=_CLOSE)
+
+
+_CLOSE = 1e-6
+"""Relative difference within which numbers are equal: they may be computed in two ways."""
 
 
 def settle_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Numbering:

@@ -21,7 +21,7 @@ from .copies import (
     find_ties,
 )
 from .detached import find_detached, find_held
-from .drawn import settle_draws
+from .drawn import differing_draws, settle_draws
 from .executed import Runs, Sink
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
@@ -132,7 +132,7 @@ class _Comparison:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
         update = compare_updates(self.sides, self.leaves, self.pairing, self.numbering)
-        found = _in_files(self.sides, found)
+        found = _in_files(self.sides, self._with_draws(found))
         return replace(
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
@@ -148,6 +148,19 @@ class _Comparison:
             ),
             update=None if update is None else _in_files(self.sides, update),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
+        )
+
+    def _with_draws(self, found: FunctionComparison) -> FunctionComparison:
+        """Return the answer with what partners draw otherwise."""
+        edits = tuple(differing_draws(self.leaves, self.sides))
+        if not edits:
+            return found
+        return replace(
+            found,
+            answer=Answer.DIFFERENT,
+            reference=found.reference or edits[0].reference,
+            candidate=found.candidate or edits[0].candidate,
+            edits=(*edits, *found.edits),
         )
 
     def _needed(self) -> set[str]:

@@ -293,17 +293,25 @@ def _content(side: Side, value: int) -> object:
 def _pair_cuts(
     leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
 ) -> None:
-    """Pair the k-th operator of a name with the k-th of the other side, if both have as many."""
-    sides = tuple(_by_form(side) for side in (reference, candidate))
-    for form in sides[0].keys() & sides[1].keys():
-        known, found = sides[0][form], sides[1][form]
-        if len(known) != len(found):
-            continue
-        for one, two in zip(known, found, strict=True):
-            leaves.cuts.append((one, two))
-            for made, other in zip(one.outputs, two.outputs, strict=True):
-                if made in own[0] and other in own[1]:
-                    leaves.pairs[other] = LeafPair(reference=(made,), candidate=other)
+    """Pair the k-th operator of a name with the k-th of the other side, if both have as many.
+
+    First those that draw alike, then what is left.
+    """
+    for form_of in (_drawing_form, _form):
+        paired = [{pair[which].id for pair in leaves.cuts} for which in (0, 1)]
+        sides = [
+            _by_form(side, taken, form_of)
+            for side, taken in zip((reference, candidate), paired, strict=True)
+        ]
+        for form in sides[0].keys() & sides[1].keys():
+            known, found = sides[0][form], sides[1][form]
+            if len(known) != len(found):
+                continue
+            for one, two in zip(known, found, strict=True):
+                leaves.cuts.append((one, two))
+                for made, other in zip(one.outputs, two.outputs, strict=True):
+                    if made in own[0] and other in own[1]:
+                        leaves.pairs[other] = LeafPair(reference=(made,), candidate=other)
 
 
 def _pair_draws(
@@ -362,10 +370,20 @@ def _draws_by_form(
     return found
 
 
-def _by_form(side: Side) -> dict[object, list[Operator]]:
+def _by_form(
+    side: Side, paired: Container[int], form_of: Callable[[Side, Operator], object]
+) -> dict[object, list[Operator]]:
+    """Return the operators that have no partner yet by their form."""
     found: dict[object, list[Operator]] = defaultdict(list)
-    values = side.program.values
     for one in side.cuts:
-        shapes = tuple(values[output].shape for output in one.outputs)
-        found[one.name, shapes].append(one)
+        if one.id not in paired:
+            found[form_of(side, one)].append(one)
     return found
+
+
+def _form(side: Side, operator: Operator) -> object:
+    return operator.name, tuple(side.program.values[one].shape for one in operator.outputs)
+
+
+def _drawing_form(side: Side, operator: Operator) -> object:
+    return _form(side, operator), repr(sorted(side.drawn_by(operator).items()))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from padiff.dumpfile import StepFile
-    from padiff.program import Lowered, Operator, Program, RecordedProgram, Table
+    from padiff.program import Argument, Lowered, Operator, Program, RecordedProgram, Table
     from padiff.program.primitives import Array
 
 __all__ = ["Side", "read_side"]
@@ -61,6 +61,11 @@ class Side:
         lowered = self.lowered
         known = lowered.opaque.keys() | lowered.random
         return tuple(one for one in self.program.operators if one.id in known)
+
+    def drawn_by(self, operator: Operator) -> dict[str, Argument]:
+        """Return the numbers and words that say how an operator draws, by name."""
+        given = operator.positional, operator.keywords
+        return self.table.drawn_by(operator.name, *given) if operator.random else {}
 
     @cached_property
     def draws(self) -> dict[int, Operator]:

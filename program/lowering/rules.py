@@ -106,8 +106,12 @@ class Table:
     sharing: frozenset[str] = frozenset()
     """Operators, by full names, that return what shares its gradient with what they took, if they
     took all of it."""
+    drawing: Mapping[str, str] = field(default_factory=dict)
+    """Signatures of operators that draw all that they make, by names in short form; numbers and
+    words among their arguments say of which distribution."""
     _by_name: dict[str, Row] = field(default_factory=dict)
     _signatures: dict[str, Signature] = field(default_factory=dict)
+    _drawing: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for entry in self.rows:
@@ -116,6 +120,9 @@ class Table:
                 if full in self._by_name:
                     raise ValueError(f"table {self.framework}: {full} has two rows")
                 self._by_name[full] = entry
+
+        for names, signature in self.drawing.items():
+            self._drawing.update((self.full_name(name), signature) for name in names.split())
 
     @property
     def names(self) -> Mapping[str, Row]:
@@ -162,6 +169,27 @@ class Table:
             raise NotLoweredError(f"arguments beside its signature: {error}") from None
         bound.apply_defaults()
         return entry, bound
+
+    def drawn_by(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the numbers and words that say how an operator draws, by name.
+
+        Args:
+            name: Of the operator; of one whose signature is not known nothing is returned.
+            positional: As recorded.
+            keywords: As recorded.
+        """
+        if name not in self._drawing:
+            return {}
+        signature = parse_signature(self._drawing[name])
+        try:
+            bound = signature.bind(*positional, **self._renamed(keywords, signature))
+        except TypeError:
+            return {}
+        bound.apply_defaults()
+        given = bound.arguments.items()
+        return {key: value for key, value in given if isinstance(value, bool | int | float | str)}
 
     def named(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -327,3 +327,39 @@ def test_what_paddle_writes_out_is_the_same_function(
     assert result.verdict is Verdict.MATCH
     function = function_of(result)
     assert (function.answer, function.tolerated) == (Answer.SAME, 0)
+
+
+class _Noisy(nn.Module):
+    """Adds noise of two kinds, in one order or in the other."""
+
+    def __init__(self, first: float, second: float, *, is_turned: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.out = nn.Linear(16, 8), nn.Linear(8, 4)
+        self.deviations, self.is_turned = (first, second), is_turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        drawn = {
+            place: torch.empty(4, 6, 8).normal_(0, self.deviations[place])
+            for place in ((1, 0) if self.is_turned else (0, 1))
+        }
+        made: torch.Tensor = self.out((self.into(x) + drawn[0]).tanh() + drawn[1])
+        return made
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected"),
+    [
+        (_Noisy(0.1, 0.5), set()),
+        (_Noisy(0.1, 0.5, is_turned=True), set()),
+        (_Noisy(0.1, 0.6), {("std", 0.5, 0.6)}),
+    ],
+)
+def test_partners_draw_from_the_same_distribution(
+    candidate: _Noisy, expected: set[tuple[str, float, float]], tmp_path: Path
+) -> None:
+    result = compared(tmp_path, _Noisy(0.1, 0.5), candidate)
+
+    edits = function_of(result).edits
+    assert {(one.name, one.known, one.found) for edit in edits for one in edit.changes} == expected
+    assert (result.verdict is Verdict.DIVERGED) == bool(expected)

@@ -50,6 +50,22 @@ TORCH = Table(
         )
         for entry in room.ROWS
     ),
+    drawing={
+        ".normal_": "input, mean=0.0, std=1.0, *, generator=None",
+        ".log_normal_": "input, mean=1.0, std=2.0, *, generator=None",
+        ".uniform_": "input, low=0.0, high=1.0, *, generator=None",
+        ".cauchy_": "input, median=0.0, sigma=1.0, *, generator=None",
+        ".exponential_": "input, lambd=1.0, *, generator=None",
+        ".geometric_": "input, p, *, generator=None",
+        ".bernoulli_": "input, p=0.5, *, generator=None",
+        "normal": "mean, std=1.0, *, size=None, generator=None, dtype=None, device=None",
+        "multinomial .multinomial": "input, num_samples, replacement=False, *, generator=None",
+        "randint_like": "input, low, high=None, *, dtype=None, layout=None, device=None, "
+        "requires_grad=False, memory_format=None",
+        "F.gumbel_softmax": "logits, tau=1.0, hard=False, eps=1e-10, dim=-1",
+        "F.scaled_dot_product_attention": "query, key, value, attn_mask=None, dropout_p=0.0, "
+        "is_causal=False, scale=None, enable_gqa=False",
+    },
     aliases={
         "x": ("input",),
         "self": ("input",),
@@ -63,6 +79,8 @@ TORCH = Table(
         "mat2": ("other",),
         "vec": ("other",),
         "tensor": ("other", "input"),
+        "from": ("low",),
+        "to": ("high",),
         "split_size_or_sections": ("split_size",),
     },
 )
