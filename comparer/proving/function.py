@@ -333,11 +333,15 @@ class _Comparison:
         return found[0], found[1]
 
     def _unit(self, sink: Sink, coarse: tuple[set[int], set[int]]) -> float | None:
-        """Return the unit roundoff of what lies behind recorded values, None for all else."""
+        """Return the unit roundoff of what lies behind recorded values, None for all else.
+
+        They are as coarse as what made them, whatever their own dtype.
+        """
+        values = sink.reference, sink.candidate
         units = [
-            UNIT_ROUNDOFF.get(side.program.values[value].dtype, 0.0)
-            for side, value, terms in zip(
-                self.sides, (sink.reference, sink.candidate), coarse, strict=True
+            max(UNIT_ROUNDOFF.get(side.program.values[value].dtype, 0.0), side.coarsest_before(lone))
+            for side, value, terms, lone in zip(
+                self.sides, values, coarse, self.leaves.lone, strict=True
             )
             if side.lowered.terms[value] in terms
         ]

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, ProgramError, Role
-from padiff.program import TABLES, drawing_operators, lower, read_lowered
+from padiff.program import TABLES, UNIT_ROUNDOFF, drawing_operators, lower, read_lowered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from padiff.dumpfile import StepFile
     from padiff.program import Argument, Lowered, Operator, Program, RecordedProgram, Table
@@ -92,6 +92,18 @@ class Side:
         cuts = (one for one in self.cuts if one.id not in late)
         found.update(self.lowered.terms[value] for one in cuts for value in one.taken)
         return found
+
+    def coarsest_before(self, values: Iterable[int]) -> float:
+        """Return the largest unit roundoff of values and of all that they were made of."""
+        open_, seen = list(values), set[int]()
+        while open_:
+            one = open_.pop()
+            if one not in seen:
+                seen.add(one)
+                producer = self.program.values[one].producer
+                open_ += () if producer is None else self.program.operators[producer].taken
+        units = (UNIT_ROUNDOFF.get(self.program.values[one].dtype, 0.0) for one in seen)
+        return max(units, default=0.0)
 
     @cached_property
     def parts(self) -> dict[tuple[int, str], str]:

@@ -516,3 +516,30 @@ def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
     assert data["steps"][0]["executed"]["function"]["candidate"]["module"] == "second"
     assert (data["settings"]["execute"], data["settings"]["strict"]) == (True, False)
+
+
+class _Read(nn.Module):
+    """Reads what a linear layer makes in float64, by an operator without a rule or written out."""
+
+    def __init__(self, *, is_written_out: bool, scale: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.is_written_out, self.scale = nn.Linear(16, 8), is_written_out, scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x).double() * self.scale
+        if self.is_written_out:
+            return (y * y).exp() * torch.special.erfc(y)
+        found: torch.Tensor = torch.special.erfcx(y)
+        return found
+
+
+def test_an_outcome_without_a_rule_is_as_coarse_as_what_it_was_made_of(tmp_path: Path) -> None:
+    reference = _Read(is_written_out=True)
+    right, wrong = (
+        executed(tmp_path / str(scale), reference, _Read(is_written_out=False, scale=scale))
+        for scale in (1.0, 1.01)
+    )
+
+    assert right.function.unknown is Unknown.BEHIND
+    assert wrong.answer is Answer.DIFFERENT
