@@ -28,8 +28,10 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
 
     Args:
         tensor: Requires a gradient.
-        callback: Gets a gradient of the tensor's shape, at most once a backward pass.
+        callback: Gets a gradient of the tensor's shape, at most once a backward pass; none where
+            a function of the user's own gave None.
     """
+    callback = _without_none(callback)
     base = tensor._base
     if base is None:
         return _Hook(tensor, callback)
@@ -39,6 +41,14 @@ def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]
         return Handles()
     behind = _behind(base) if tensor.dtype == base.dtype and _has_each_once(tensor) else None
     return _Hook(tensor, callback) if behind is None else _View(tensor, behind, callback)
+
+
+def _without_none(callback: Callable[[torch.Tensor], None]) -> Callable[[Any], None]:
+    def arrived(gradient: torch.Tensor | None) -> None:
+        if gradient is not None:
+            callback(gradient)
+
+    return arrived
 
 
 class _Hooks(OrderedDict[Any, Any]):
@@ -88,7 +98,9 @@ class _Behind(_Hook):
         self.offset = int(tensor.storage_offset())
         self.views: dict[_View, None] = {}
 
-    def __call__(self, gradient: torch.Tensor) -> None:
+    def __call__(self, gradient: torch.Tensor | None) -> None:
+        if gradient is None:
+            return
         for view in tuple(self.views):
             view.arrived_behind(gradient)
 

@@ -615,9 +615,9 @@ class ProgramRecorder:
             self._watched[value] = None if own is tensor else self._operators.shape(tensor)
             self._handles.append(self._hook(tensor, partial(self._arrive, value)))
 
-    def _arrived(self, value: int, gradient: Tensor | None) -> None:
-        if self._is_closed or gradient is None:
-            return  # torch tells of an output that nothing used by None
+    def _arrived(self, value: int, gradient: Tensor) -> None:
+        if self._is_closed:
+            return
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
             if not self._is_recordable(gradient):
                 return

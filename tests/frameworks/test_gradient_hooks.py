@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+import padiff
 from padiff.dumper import adapters
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
     from padiff.dumper.adapter import Adapter
@@ -153,3 +155,40 @@ def test_a_tensor_that_is_given_other_axes_in_place_has_a_gradient_of_each_shape
     (tensor + 1).sum().backward()
 
     assert seen == [tuple(tensor.shape), before]
+
+
+class _Untold(torch.autograd.Function):
+    """Hands no gradient on, and says so by None, as fused kernels do of their statistics."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> None:  # type: ignore[override]  # noqa: ANN401
+        return None
+
+
+@pytest.mark.parametrize("is_view", [True, False])
+def test_a_gradient_that_is_none_never_came(is_view: bool) -> None:
+    source = torch.ones(2, 3, requires_grad=True)
+    seen: list[object] = []
+    adapter = adapters.find(torch.nn.Linear(2, 2))
+    made = source * 2
+    inner = made.view(3, 2) if is_view else made
+    adapter.hook_gradient(inner, seen.append)
+    adapter.hook_gradient(source, seen.append)
+
+    made.mul_(2)
+    _Untold.apply(inner).sum().backward()
+
+    assert seen == []
+
+
+def test_a_model_that_hands_no_gradient_on_is_recorded(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 3)
+
+    with padiff.record(model, name="cut", out=tmp_path) as recorder:
+        _Untold.apply(model(torch.ones(2, 3))).sum().backward()
+
+    assert padiff.audit(recorder.path)["step 0"].unsound == ()
