@@ -769,6 +769,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "'ij,ij->j', f(3, 4), f(3, 4)",
         "'i...->...', f(3, 4)",
         "'ijk->kji', [f(2, 3, 4)]",
+        "'ij,jk,kl->il', [f(2, 3), f(3, 4), f(4, 2)], path=[0, 1, 0, 1]",
         "'bi,bj->bij', f(2, 3), f(1, 4)",
     ),
     "tensordot": (

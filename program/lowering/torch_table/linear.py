@@ -316,7 +316,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
     row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
-    row("einsum aten.einsum", "equation, *operands", _einsum),
+    row("einsum aten.einsum", "equation, *operands, path=None", _einsum),
     row("tensordot", "a, b, dims=2", _tensordot),
     row(
         "aten.tensordot",
