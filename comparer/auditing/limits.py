@@ -42,10 +42,10 @@ STEP = 3e-5
 """Of the central difference in float64, relative to the value's root mean square: near the cube
 root of the unit roundoff, which balances truncation and rounding (Press et al., Numerical Recipes,
 3rd edition, section 5.7)."""
-STEP_FACTORS = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e6, 1e8, 1e10, 1e12)
+STEP_FACTORS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e6, 1e8, 1e10, 1e12)
 """Of ``STEP``: steps that are tried where the gradient is not what it implies, relative to what
 nine in ten elements are larger than. The large ones are for values that are next to nothing beside
-what is added to them."""
+what is added to them, the small ones for zeros before a norm whose epsilon is 1e-12."""
 UNDERFLOW: dict[str, float] = {
     "float64": 2.0**-1022,
     "float32": 2.0**-126,

@@ -339,7 +339,9 @@ class _Comparison:
         """
         values = sink.reference, sink.candidate
         units = [
-            max(UNIT_ROUNDOFF.get(side.program.values[value].dtype, 0.0), side.coarsest_before(lone))
+            max(
+                UNIT_ROUNDOFF.get(side.program.values[value].dtype, 0.0), side.coarsest_before(lone)
+            )
             for side, value, terms, lone in zip(
                 self.sides, values, coarse, self.leaves.lone, strict=True
             )

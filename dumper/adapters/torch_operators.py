@@ -51,7 +51,7 @@ _DRAWING = frozenset({
     "multinomial", "poisson", "binomial", "normal_", "uniform_", "bernoulli_", "cauchy_",
     "exponential_", "geometric_", "log_normal_", "random_", "native_dropout",
     "fractional_max_pool2d", "fractional_max_pool3d", "dropout_", "alpha_dropout_",
-    "feature_dropout_", "feature_alpha_dropout_", "stft",
+    "feature_dropout_", "feature_alpha_dropout_", "stft", "kaiming_uniform_",
 })  # fmt: skip
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
 _WRITING = {

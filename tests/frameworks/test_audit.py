@@ -466,6 +466,28 @@ def test_running_statistics_are_known_and_not_audited(tmp_path: Path) -> None:
     assert made == [(Soundness.SOUND, Reason.NONE), kept, kept]
 
 
+class _Token(nn.Module):
+    """Normalises a token of zeros, as before training: over steps of 1e-6 that is no line."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.token, self.linear = nn.Parameter(torch.zeros(1, 16)), nn.Linear(16, 16)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = torch.cat([_scaled(self.factor)(self.token), self.linear(x)])
+        normed = functional.layer_norm(rows, (16,), eps=1e-12) @ self.linear.weight
+        return torch.special.i0(normed + 0.5) + rows
+
+
+def test_a_token_of_zeros_before_a_norm_is_sound(tmp_path: Path) -> None:
+    right, wrong = (audited(_Token(factor), tmp_path / str(factor)) for factor in (1.0, 1.01))
+
+    assert right.unsound == ()
+    assert [one.operator for one in wrong.unsound] == ["token"]
+
+
 class _NormedTwice(nn.Module):
     """Normalises by a function that torch's layer calls below itself; it notes statistics, too."""
 
