@@ -3,7 +3,8 @@
 Each is made twice from one seed, with attention written out and, where it has that form, as one
 kernel, and compared: right forms match. With ``--faults`` the second one gets one fault after the
 other, which has to be found. What is told of each is printed, and counted in the end; nothing is
-held against a baseline, since which types there are is transformers' to say.
+held against a baseline, since which types there are is transformers' to say. With ``--exported``
+the second one is what ``torch.export`` writes of the first in operators of core ATen.
 """
 
 from __future__ import annotations
@@ -89,6 +90,12 @@ def _other_form(name: str) -> Model:
         return build(name, "eager")
 
 
+def _exported(model: Model, inputs: Inputs) -> Model:
+    """Write a model in operators of core ATen, without modules."""
+    program = torch.export.export(model, (), inputs, strict=False).run_decompositions()
+    return program.module()
+
+
 def inputs_of(model: Model) -> Inputs:
     """Draw what a model takes: tokens, pictures, or sound."""
     draw = torch.Generator().manual_seed(3)
@@ -163,14 +170,21 @@ def _recorded(folder: Path, side: str, model: Model, inputs: Inputs) -> Path:
     return recorder.path
 
 
-def outcomes(name: str, folder: Path, dtype: torch.dtype, *, faults: bool) -> Iterator[str]:
+def outcomes(
+    name: str, folder: Path, dtype: torch.dtype, *, faults: bool, exported: bool
+) -> Iterator[str]:
     """Yield what becomes of a type: a word for each comparison."""
     models = [build(name, "eager"), _other_form(name)]
     models[1].load_state_dict(models[0].state_dict())
     inputs = {key: one.to(dtype) if one.is_floating_point() else one
               for key, one in inputs_of(models[0]).items()}  # fmt: skip
+    models = [one.to(dtype) for one in models]
+    if exported:
+        for one in models:
+            one.config.use_cache = False  # a cache is nothing that can be exported
+        models[1] = _exported(models[1], inputs)
     known, found = (
-        _recorded(folder, side, model.to(dtype), inputs)
+        _recorded(folder, side, model, inputs)
         for side, model in zip(("reference", "candidate"), models, strict=True)
     )
     told = str(padiff.compare(known, found)).partition("\n")[0]
@@ -197,13 +211,15 @@ def _main() -> int:
     parser.add_argument("types", nargs="*", help="of transformers; all")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--exported", action="store_true")
     chosen = parser.parse_args()
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="padiff-zoo-") as folder:
         for name in chosen.types or sorted(CONFIG_MAPPING.keys()):
             try:
                 dtype = getattr(torch, chosen.dtype)
-                counts.update(outcomes(name, Path(folder), dtype, faults=chosen.faults))
+                how = {"faults": chosen.faults, "exported": chosen.exported}
+                counts.update(outcomes(name, Path(folder), dtype, **how))
             except padiff.PadiffError:
                 raise
             except Exception as error:  # transformers raises anything where a size does not fit
