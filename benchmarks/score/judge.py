@@ -43,7 +43,9 @@ def rank(case: Case, found: Comparison) -> Ranks:
     return verdict, origin, _cause(expected, first, origin), said
 
 
-def _worst(expected: Expected, origins: Sequence[Divergence]) -> tuple[OriginRank, CauseRank]:
+def _worst(
+    expected: Expected, origins: Sequence[Divergence]
+) -> tuple[OriginRank, CauseRank | None]:
     """Return the ranks of the fault of which the origins say least."""
     told = []
     for one in expected.each:

@@ -46,9 +46,9 @@ def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
 
 
 def _is_alike(known: Argument, found: Argument) -> bool:
-    if isinstance(known, str) or isinstance(found, str):
-        return known == found
-    return math.isclose(known, found, rel_tol=_CLOSE)
+    if isinstance(known, int | float) and isinstance(found, int | float):
+        return math.isclose(known, found, rel_tol=_CLOSE)
+    return known == found
 
 
 _CLOSE = 1e-6

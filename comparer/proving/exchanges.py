@@ -363,7 +363,7 @@ class _Search:
             own: The candidate's.
             readers: What becomes the reference's.
         """
-        taken = [{place for place, _ in readers}, {partner for _, partner in readers}]
+        taken: list[set[int | None]] = [{one for one, _ in readers}, {two for _, two in readers}]
         sides = ((self.candidate, own), (self.reference, known))
         left: list[dict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
         for which, (region, term) in enumerate(sides):

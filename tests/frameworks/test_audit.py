@@ -271,8 +271,9 @@ def _in_groups(x: torch.Tensor) -> torch.Tensor:
 
 
 def _nearly_singular(x: torch.Tensor) -> torch.Tensor:
-    matrices = x[:, :16].unflatten(1, (4, 4)) * 1e-3 + 1
-    return x * 1.5 + torch.linalg.slogdet(matrices)[1].unsqueeze(1)
+    matrices = x[:, :16].reshape(-1, 4, 4) * 1e-3 + 1
+    made: torch.Tensor = x * 1.5 + torch.linalg.slogdet(matrices)[1].unsqueeze(1)
+    return made
 
 
 def _at_multiples(x: torch.Tensor) -> torch.Tensor:
@@ -478,7 +479,8 @@ class _Token(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = torch.cat([_scaled(self.factor)(self.token), self.linear(x)])
         normed = functional.layer_norm(rows, (16,), eps=1e-12) @ self.linear.weight
-        return torch.special.i0(normed + 0.5) + rows
+        made: torch.Tensor = torch.special.i0(normed + 0.5) + rows
+        return made
 
 
 def test_a_token_of_zeros_before_a_norm_is_sound(tmp_path: Path) -> None:

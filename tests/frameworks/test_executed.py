@@ -529,7 +529,8 @@ class _Read(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.linear(x).double() * self.scale
         if self.is_written_out:
-            return (y * y).exp() * torch.special.erfc(y)
+            written: torch.Tensor = (y * y).exp() * torch.special.erfc(y)
+            return written
         found: torch.Tensor = torch.special.erfcx(y)
         return found
 

@@ -532,7 +532,7 @@ def test_places_in_memory_are_windows(distance: int, verdict: Verdict, tmp_path:
             model(torch.sin(torch.arange(144.0).reshape(2, 12, 6))).sum().backward()
         paths.append(recorder.path)
 
-    comparison = padiff.compare(*paths)
+    comparison = padiff.compare(paths[0], paths[1])
     audit = padiff.audit(paths[1])["step 0"]
 
     assert comparison.verdict is verdict

@@ -286,7 +286,7 @@ def test_what_rounding_hides_is_told_beside_a_weight_that_differs(tmp_path: Path
             model(X)
         paths.append(recorder.path)
 
-    report = padiff.compare(*paths).report()
+    report = padiff.compare(paths[0], paths[1]).report()
 
     assert "each element times 1.5" in report
     assert "- eps of layer_norm: 1.01e-05 where the reference has 1e-05" in report
