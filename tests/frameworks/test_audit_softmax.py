@@ -70,6 +70,26 @@ def test_a_wrong_gradient_before_a_softmax_is_found(form: str, tmp_path: Path) -
     assert [one.module for one in found.unsound][:1] == ["query"]
 
 
+class _Returning(nn.Module):
+    """Attention that also returns the weights that it goes on with inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = nn.MultiheadAttention(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed, weights = self.attention(x, x, x, average_attn_weights=False)
+        return torch.cat([mixed.flatten(), 3.0 * weights.flatten()])
+
+
+def test_gradients_of_two_results_of_one_operator_are_not_blamed(tmp_path: Path) -> None:
+    found = audited(_Returning(), tmp_path, {"x": torch.randn(5, 2, 8)})
+
+    assert found.unsound == ()
+    assert found.count(Check.GRADIENT, Soundness.NOT_AUDITED) == 0
+
+
 @pytest.mark.parametrize("form", ["fused", "written", "module"])
 def test_tokens_that_are_all_the_same_round_alike_and_are_not_blamed(
     form: str, tmp_path: Path
