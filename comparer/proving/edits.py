@@ -50,7 +50,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     if edit is None:
         edit = _of_operators(known, found, _kind(known, found))
     places = (
-        None if place is None else replace(place, slice=end.slice)
+        place if place is None or place.slice else replace(place, slice=end.slice)
         for place, end in ((edit.reference, known), (edit.candidate, found))
     )
     return replace(edit, reference=next(places), candidate=next(places))
@@ -83,9 +83,14 @@ def _of_part(known: End, found: End, kind: EditKind) -> Edit | None:
         operators = part, found.own[0]
     else:
         return None
-    return replace(
-        _edit(EditKind.OTHER, (), known, found, operators),
-        operators=(known.used_of(operators[:1]), found.used_of(operators[1:])),
+    ends = tuple(zip((known, found), operators, strict=True))
+    places = [replace(place_of(end.side, one.id, 1), slice=(one.id,)) for end, one in ends]
+    used = tuple(end.used_of([one]) for end, one in ends)
+    return Edit(
+        kind=EditKind.OTHER,
+        reference=places[0],
+        candidate=places[1],
+        operators=(used[0], used[1]),
     )
 
 

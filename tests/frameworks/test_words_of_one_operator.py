@@ -54,6 +54,10 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
         lambda net, x: net.query(x) + net.out(net.other(x)),
         lambda net, x: net.query(net.one(x)) + net.out(net.other(x)),
     ),
+    "hardtanh(0, 6) where the reference has relu;": (  # and no limit of 8, as of the norm
+        lambda net, x: net.one(torch.relu(7.5 * torch.tanh(3 * x))),
+        lambda net, x: net.one(nn.functional.hardtanh(7.5 * torch.tanh(3 * x), 0.0, 6.0)),
+    ),
 }
 
 
