@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -124,7 +124,8 @@ def measure_gradient(
         answers: To the same question, asked before.
 
     Returns:
-        None where nothing with a recorded gradient reads it, or not all readers are known.
+        None where nothing with a recorded gradient reads it, or not all readers are known, or nan
+        or inf came back from them.
 
     Raises:
         ProgramError: Elements lack on the way, or the program cannot be executed.
@@ -137,6 +138,9 @@ def measure_gradient(
         return None
     if "complex" in "".join(known.program.values[one].dtype for one in (value.id, *reached)):
         return None  # a direction of complex numbers has two parts
+    is_finite = partial(known.recorded.is_finite, gradient=True)
+    if not (is_finite(value.id) or all(map(is_finite, reached))):
+        return None  # nan or inf came back from there
     parts = [known.part_between(value.id, one, reached) for one in reached]
     key = share_key(known, Check.GRADIENT, value.id, parts)
     return answers.get(key, lambda: _measure(known, value, parts))

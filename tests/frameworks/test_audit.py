@@ -178,14 +178,17 @@ def _scaled(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("factor", "reason"), [(1.001, Reason.SCALED), (-1.0, Reason.OPPOSITE), (0.0, Reason.ZERO)]
-)
+    ("factor", "reason"),
+    [(1.001, Reason.SCALED), (-1.0, Reason.OPPOSITE), (0.0, Reason.ZERO),
+     (torch.nan, Reason.NONFINITE)],
+)  # fmt: skip
 def test_a_wrong_backward_of_a_function_is_found(
     factor: float, reason: Reason, tmp_path: Path
 ) -> None:
     found = audited(_Net(_scaled(factor)), tmp_path)
 
     assert {one.check for one in found.unsound} == {Check.GRADIENT}
+    assert len(found.unsound) == 1  # what follows from a wrong gradient is none of itself
     assert found.unsound[0].module == "norm"
     assert found.unsound[0].reason is reason
     assert [reader.module for reader in found.unsound[0].readers] == [""]
