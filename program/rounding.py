@@ -189,7 +189,8 @@ class Rounding:
             # Of what one sum is in, all elements are off together.
             errors = sizes * self._signs(node, sizes)
             if node.primitive == "softmax":
-                errors = errors * np.abs(results[0])
+                least = dict(node.attributes).get("least", -np.inf)
+                errors = errors * np.abs(results[0]) + _OF_THE_LEAST * np.exp(least)
             errors = np.where(is_whole(results[0], unit), 0.0, errors)
             found[0] += errors
         if unit and self._by_value and node.primitive == "matmul":
@@ -253,6 +254,9 @@ class Rounding:
         return made.T if is_turned else made
 
 
+_OF_THE_LEAST = 1e-5
+"""Of the smallest exponential that a softmax knows, as Paddle's on a CPU: it stands for any smaller
+one. A million times this share, by which two forms may differ, is more than all of it."""
 _ADDED = 32
 """Stands for a place of its own where errors are drawn; primitives have fewer operands."""
 

@@ -155,7 +155,15 @@ def _cumsum(c: Case) -> Names:
 
 
 def _softmax(op_type: str) -> Rule:
-    return lambda c: c.op(op_type, c.x(0, Kind.FLOAT), axis=c.attributes["axis"])
+    def rule(c: Case) -> Names:
+        x, axis = c.x(0, Kind.FLOAT), c.attributes["axis"]
+        if "least" in c.attributes:
+            largest = c.op("ReduceMax", x, c.ints(axis % len(c.shape)), keepdims=1)
+            least = c.number(c.attributes["least"], Kind.FLOAT)
+            x = c.op("Max", c.op("Sub", x, largest), least)
+        return c.op(op_type, x, axis=axis)
+
+    return rule
 
 
 # -- shapes

@@ -66,7 +66,7 @@ def _scan_spec(x: Spec, *, axis: object) -> Spec:
     return Spec(Kind.INT if x.kind is Kind.BOOL else x.kind, x.shape)
 
 
-def _float_scan_spec(x: Spec, *, axis: object) -> Spec:
+def _float_scan_spec(x: Spec, *, axis: object, **_: object) -> Spec:
     check(x.kind is not Kind.COMPLEX and x.ndim > 0, "real numbers with an axis", x)
     axis_of(axis, x.ndim)
     return Spec(Kind.FLOAT, x.shape)
@@ -147,8 +147,9 @@ def _shifted(x: Array, axis: int) -> tuple[Array, Array]:
     return x - largest, largest
 
 
-def _softmax(x: Array, *, axis: int) -> Array:
+def _softmax(x: Array, *, axis: int, least: float = -np.inf) -> Array:
     shifted, _ = _shifted(x, axis)
+    np.maximum(shifted, least, out=shifted)
     np.exp(shifted, out=shifted)
     shifted /= shifted.sum(axis=axis, keepdims=True)
     return shifted

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import paddle
 import pytest
 import torch
 from torch import nn
 
+import padiff
+from padiff.comparer import Verdict
 from padiff.comparer.auditing import Check, Soundness
 from tests.frameworks.test_audit import audited
 
@@ -101,3 +104,50 @@ def test_tokens_that_are_all_the_same_round_alike_and_are_not_blamed(
     found = audited(model, tmp_path, inputs)
 
     assert [one.module for one in found.unsound] == []
+
+
+class _PaddleAttention(paddle.nn.Layer):
+    """Attention of one layer, which may return its weights."""
+
+    def __init__(self, *, sharpness: float = 1.0) -> None:
+        super().__init__()
+        self.attention = paddle.nn.MultiHeadAttention(8, 2, need_weights=True)
+        self.sharpness = sharpness
+
+    def forward(self, x: paddle.Tensor, keep: paddle.Tensor) -> tuple[paddle.Tensor, paddle.Tensor]:
+        mixed, weights = self.attention(self.sharpness * x, x, x, keep.unsqueeze([1, 2]))
+        return mixed, weights
+
+
+class _TorchAttention(nn.Module):
+    """The same of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, keep: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mixed, weights = self.attention(x, x, x, ~keep, average_attn_weights=False)
+        return mixed, weights
+
+
+def test_weights_of_masked_keys_that_a_kernel_does_not_let_be_zero_match() -> None:
+    x, keep = torch.randn(2, 5, 8), torch.arange(5) < torch.tensor([[5], [3]])
+    own = paddle.to_tensor(x.numpy()), paddle.to_tensor(keep.numpy())
+
+    found = padiff.auto_diff(_TorchAttention(), _PaddleAttention(), ((x, keep), own), quiet=True)
+
+    assert found.verdict is Verdict.MATCH, found.report()
+
+
+def test_next_to_nothing_behind_a_least_exponent_is_not_blamed(tmp_path: Path) -> None:
+    paddle.seed(0)
+    model, x = _PaddleAttention(sharpness=3e3), paddle.randn([2, 5, 8])
+
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        model(x, paddle.ones([2, 5], "bool"))[0].square().mean().backward()
+    found = padiff.audit(recorder.path)["step 0"]
+
+    assert found.unsound == ()
+    assert found.count(Check.GRADIENT, Soundness.NOT_AUDITED) == 0

@@ -132,9 +132,7 @@ def _softmax(b: Builder, a: Arguments) -> Term:
     """Compute shares; Paddle's kernels for CPUs count no exponent as less than -64."""
     if not a.x.ndim:
         return b("exp", a.x * 0.0)
-    axis = s.axis_of(b, a.axis, a.x.ndim)
-    rest = a.x - b("amax", a.x, axes=(axis,), keepdims=True)
-    return b("softmax", b("maximum", rest, _LEAST_EXPONENT), axis=axis)
+    return b("softmax", a.x, axis=s.axis_of(b, a.axis, a.x.ndim), least=_LEAST_EXPONENT)
 
 
 def _soft(name: str) -> Rule:

@@ -89,6 +89,7 @@ CASES: list[tuple[str, list[Any], Attributes]] = [
     *((name, [X], {"axis": -2}) for name in ("argmax", "argmin", "cumsum", "softmax",
                                              "log_softmax")),
     ("cumsum", [BOOLS], {"axis": 0}), ("softmax", [WHOLE], {"axis": 0}),
+    ("softmax", [40 * X], {"axis": -2, "least": -6.0}),
     ("reshape", [X], {"shape": (2, 6, 5)}), ("reshape", [X[:0]], {"shape": (4, 0)}),
     ("transpose", [X], {"order": (2, -3, 1)}), ("expand", [Y], {"shape": (2, 4, 3)}),
     ("slice", [X], {"axis": -1, "start": 1, "stop": 5, "step": 3}),
