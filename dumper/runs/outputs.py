@@ -129,10 +129,10 @@ class LossOutputs:
         return [one.slot for one in outputs if one.slot in found]
 
     def _pairs(self, outputs: Sequence[Output]) -> dict[str, str]:
-        """Pair the reference's slots with ours: by name, the others by size and order."""
+        """Pair the reference's slots with ours: by name, the others by shape, size and order."""
         known, left = list(self.known or ()), list(outputs)
         pairs: dict[str, str] = {}
-        for is_partner in (_has_name_and_size, _has_size, _has_name):
+        for is_partner in (_has_name_and_size, _has_shape, _has_size, _has_name):
             for one in [one for one in known if one.slot not in pairs]:
                 other = next((other for other in left if is_partner(one, other)), None)
                 if other is not None:
@@ -223,6 +223,10 @@ def _has_name_and_size(one: Output, other: Output) -> bool:
 
 def _has_name(one: Output, other: Output) -> bool:
     return _parts(one.slot) == _parts(other.slot)
+
+
+def _has_shape(one: Output, other: Output) -> bool:
+    return one.shape == other.shape
 
 
 def _has_size(one: Output, other: Output) -> bool:

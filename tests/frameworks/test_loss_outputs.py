@@ -50,6 +50,8 @@ class Net(Base):
         out = self.head(hidden)
         if self.form == "plain":
             return out
+        if self.form == "hidden":
+            return {"logits": out, "hidden": hidden}
         if self.form == "tuple":
             return out, (turned(k), turned(v)), hidden
         if self.form == "wrong":
@@ -57,6 +59,7 @@ class Net(Base):
         return {"logits": out, "cache": (turned(k), turned(v)), "hidden": hidden}
 
 def plain(): return Net("plain")
+def with_hidden(): return Net("hidden")
 def with_caches(): return Net("dict")
 def with_tuple(): return Net("tuple")
 def wrong(): return Net("wrong")
@@ -91,6 +94,15 @@ def dumped(
             train=TrainSettings(outputs=outputs),
         )
     )
+
+
+def test_outputs_of_other_names_are_paired_by_shape_before_size(models: Path) -> None:
+    reference = dumped(models, "torch_outputs:with_hidden", "reference")
+
+    candidate = dumped(models, "paddle_outputs:with_tuple", "candidate", like="reference")
+
+    found = compare(reference, candidate, CompareSettings())
+    assert (found.verdict, found.reasons) == (Verdict.MATCH, ())
 
 
 @pytest.mark.parametrize("target", ["torch_outputs:with_caches", "paddle_outputs:with_caches"])
