@@ -123,7 +123,7 @@ def _product_of(known: KnownProgram, part: Part) -> _Product | None:
         len(lowered.specs[one].shape) >= -axis and lowered.specs[one].shape[axis] == shapes[2][axis]
         for one in added
     )
-    is_plain = min(len(shapes[0]), len(shapes[1])) >= _MATRIX and is_wide
+    is_plain = min(len(shapes[0]), len(shapes[1])) >= _MATRIX and is_wide and shapes[2][axis] > 0
     if node.primitive == "convolution":
         is_plain &= dict(node.attributes)["groups"] == 1
     behind = lowered.behind([*node.operands, *added], known=part.taken)

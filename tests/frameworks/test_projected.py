@@ -129,3 +129,21 @@ def test_what_is_no_product_alone_is_not_projected(tmp_path: Path) -> None:
     # Weights turned as linear layers take them are no product; nor is gelu.
     assert made.count(False) == 2
     assert made.count(True) >= 1
+
+
+class _Nothing(nn.Module):
+    """Attend to no key: an empty memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = nn.Linear(96, 96)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        keys = self.keys(x[:, :0])
+        return x + (x @ keys.mT) @ keys
+
+
+def test_a_product_without_features_is_compared() -> None:
+    found = padiff.auto_diff(_Nothing(), _Nothing(), (torch.from_numpy(ROWS),) * 2, quiet=True)
+
+    assert found, found.report()
