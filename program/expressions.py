@@ -151,14 +151,15 @@ class Expressions:
 def _attributes(lowered: Lowered, node: Node) -> str:
     """Return the attributes of a node as text, axes counted from the front.
 
-    Which row gets no gradient does not change what is computed.
+    Which row gets no gradient does not change what is computed, and what stands for the smallest
+    exponentials is a rounding of a kernel.
     """
     count = lowered.specs[node.operands[0]].ndim if node.operands else 0
     return repr(
         [
             (name, _from_front(value, count) if name in {"axis", "axes"} else value)
             for name, value in node.attributes
-            if name != "held"
+            if name not in {"held", "least"}
         ]
     )
 

@@ -125,11 +125,22 @@ class End:
 
     @property
     def used_in_part(self) -> tuple[UsedOperator, ...]:
-        """The operators between, the one that goes on behind the term with its primitives."""
-        return tuple(
-            replace(used, parts=self._parts_of(one))
-            for one, used in zip(self.own, self.used_of(self.own), strict=True)
-        )
+        """The operators between, the one that goes on behind the term with its primitives.
+
+        Of a single primitive its numbers are told, not those of the operator.
+        """
+        return tuple(map(self._in_part, self.own, self.used_of(self.own)))
+
+    def _in_part(self, operator: Operator, used: UsedOperator) -> UsedOperator:
+        parts = self._parts_of(operator)
+        read = [
+            term
+            for node in self.nodes
+            if (node.operator, (node.primitive,)) == (operator.id, parts)
+            for term in node.operands
+        ]
+        numbers = tuple(one for one in map(self.number_of, read) if one is not None)
+        return replace(used, parts=parts, arguments=numbers if parts else used.arguments)
 
     def _parts_of(self, operator: Operator) -> tuple[str, ...]:
         """Return what an operator computes between if it goes on behind; nothing if it does not."""
@@ -164,6 +175,8 @@ class End:
         made = self.computed(), whole.computed()
         if len(whole.own) != 1 or whole.own[0].id not in made[1]:
             return None
+        if whole.term not in {whole.lowered.terms[one] for one in whole.own[0].outputs}:
+            return None  # it goes on behind what the other side lacks
         ids = [id_ for id_, numbers in made[0].items() if numbers <= made[1][whole.own[0].id]]
         return self.side.program.operators[ids[0]] if len(ids) == 1 else None
 
@@ -178,7 +191,11 @@ class End:
     @property
     def number(self) -> Argument:
         """The number that the term is; None if it is none."""
-        place = self.lowered.producers.get(self.term)
+        return self.number_of(self.term)
+
+    def number_of(self, term: int) -> Argument:
+        """Return the number that a term is; None if it is none."""
+        place = self.lowered.producers.get(term)
         node = None if place is None else self.lowered.nodes[place]
         if node is None or node.primitive not in {"full", "literal"}:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, TypeVar
 
@@ -249,6 +250,9 @@ def _all_used(operators: Sequence[UsedOperator], digits: int) -> str:
 def _used(operator: UsedOperator, digits: int) -> str:
     """Return an operator with its numbers: ``mul, times 0.5``; ``clamp(-1, 1)``."""
     name = _short(operator.name)
+    if len(operator.parts) == 1:
+        part = replace(operator, name=operator.parts[0], parts=())
+        return f"{_used(part, digits)} in {name}"
     if operator.parts:
         return f"{', '.join(operator.parts)} in {name}"
     arguments = ", ".join(_value(one, digits) for one in operator.arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -54,6 +55,10 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
         lambda net, x: net.query(x) + net.out(net.other(x)),
         lambda net, x: net.query(net.one(x)) + net.out(net.other(x)),
     ),
+    "left out: mul, times 0.25 in scaled_dot_product_attention;": (
+        lambda net, x: nn.functional.scaled_dot_product_attention(x, x, x, scale=0.25),
+        lambda net, x: torch.softmax(x @ x.mT, -1) @ x,
+    ),
     "hardtanh(0, 6) where the reference has relu;": (  # and no limit of 8, as of the norm
         lambda net, x: net.one(torch.relu(7.5 * torch.tanh(3 * x))),
         lambda net, x: net.one(nn.functional.hardtanh(7.5 * torch.tanh(3 * x), 0.0, 6.0)),
@@ -73,3 +78,26 @@ def test_an_operator_more_or_less_is_told_as_that(words: str, tmp_path: Path) ->
     found = padiff.compare(paths[0], paths[1])
 
     assert f"proved: {words}" in str(found).partition("\n")[0]
+
+
+class _Mixed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+class _PaddleMixed(paddle.nn.Layer):
+    """The same without a scale."""
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        found: paddle.Tensor = paddle.nn.functional.softmax(x @ x.transpose([0, 2, 1])) @ x
+        return found
+
+
+def test_a_scale_that_lacks_ahead_of_another_softmax_is_told_alone() -> None:
+    x = torch.arange(32.0).reshape(2, 4, 4).sin()
+    inputs = x, paddle.to_tensor(x.numpy())
+
+    found = padiff.auto_diff(_Mixed(), _PaddleMixed(), inputs, diff_phase="forward", quiet=True)
+
+    words = "proved: left out: mul, times 0.5 in scaled_dot_product_attention;"
+    assert words in str(found).partition("\n")[0]
