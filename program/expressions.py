@@ -25,6 +25,10 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor",
 class Expressions:
     """One number for each expression that programs compute."""
 
+    left_out: Container[str] = frozenset({"held", "least"})
+    """Attributes that make no other expression. Which row gets no gradient does not change what is
+    computed; what stands for the smallest exponentials hardly does."""
+
     def __init__(self) -> None:
         """Begin without any."""
         self._known: dict[Hashable, int] = {}
@@ -78,7 +82,7 @@ class Expressions:
             for term in node.outputs:
                 found[term] = self._read(term, given, unknown, reads)
             made = tuple(found[term] for term in node.outputs)
-            name, attributes = node.primitive, _attributes(lowered, node)
+            name, attributes = node.primitive, _attributes(lowered, node, self.left_out)
             for place, term in enumerate(node.operands):
                 is_moved = name in LAYOUT and lowered.specs[term] == lowered.specs[node.outputs[0]]
                 if is_moved and name != "transpose" and node.outputs[0] not in given:
@@ -142,24 +146,20 @@ class Expressions:
             return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
         if node.primitive in COMMUTATIVE:
             operands = tuple(sorted(operands))
-        return (node.primitive, _attributes(lowered, node), operands, place)
+        return (node.primitive, _attributes(lowered, node, self.left_out), operands, place)
 
     def _base(self, number: int) -> int:
         return self._reshaped.get(number, number)
 
 
-def _attributes(lowered: Lowered, node: Node) -> str:
-    """Return the attributes of a node as text, axes counted from the front.
-
-    Which row gets no gradient does not change what is computed, and what stands for the smallest
-    exponentials is a rounding of a kernel.
-    """
+def _attributes(lowered: Lowered, node: Node, left_out: Container[str]) -> str:
+    """Return the attributes of a node as text, but for some, axes counted from the front."""
     count = lowered.specs[node.operands[0]].ndim if node.operands else 0
     return repr(
         [
             (name, _from_front(value, count) if name in {"axis", "axes"} else value)
             for name, value in node.attributes
-            if name not in {"held", "least"}
+            if name not in left_out
         ]
     )
 

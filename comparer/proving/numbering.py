@@ -24,9 +24,22 @@ __all__ = ["COMMUTATIVE", "LAYOUT", "Numbering"]
 class Numbering(Expressions):
     """One number for each expression that two programs compute."""
 
-    def __init__(self, reference: Side, candidate: Side, leaves: Leaves) -> None:
-        """Number the terms of both programs."""
+    def __init__(
+        self, reference: Side, candidate: Side, leaves: Leaves, *, is_strict: bool = True
+    ) -> None:
+        """Number the terms of both programs.
+
+        Args:
+            reference: One side.
+            candidate: The other.
+            leaves: Of both.
+            is_strict: Whether equal numbers are a proof. Else what kernels put in the place of the
+                smallest exponentials makes no other expression: good enough to look for causes.
+        """
         super().__init__()
+        self.is_strict = is_strict
+        if is_strict:
+            self.left_out = frozenset({"held"})
         known = {
             term: self.new(("leaf", value)) for term, value in reference.lowered.leaves.items()
         }

@@ -147,7 +147,7 @@ class Repair:
             results = self._differing(self.lowered, numbers)
             if not results:
                 self._is_constructed = True
-                return bool(self.made)
+                return bool(self.made) and (self._numbering.is_strict or self._agrees(agree))
             exchange = None
             if is_fresh or self._is_in_loop():
                 exchange = find_exchange(

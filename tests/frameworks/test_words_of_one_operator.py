@@ -101,3 +101,28 @@ def test_a_scale_that_lacks_ahead_of_another_softmax_is_told_alone() -> None:
 
     words = "proved: left out: mul, times 0.5 in scaled_dot_product_attention;"
     assert words in str(found).partition("\n")[0]
+
+
+class _Logarithm(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1).log()
+
+
+class _PaddleLogarithm(paddle.nn.Layer):
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        found: paddle.Tensor = paddle.nn.functional.softmax(x, -1).log()
+        return found
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "match"), (50.0, "diverged")])
+def test_what_a_kernel_puts_in_the_place_of_small_exponentials_is_executed(
+    factor: float, verdict: str
+) -> None:
+    x = factor * torch.arange(32.0).reshape(2, 4, 4).sin()  # to -100: Paddle's ends at -64
+    inputs = x, paddle.to_tensor(x.numpy())
+
+    found = padiff.auto_diff(
+        _Logarithm(), _PaddleLogarithm(), inputs, diff_phase="forward", quiet=True
+    )
+
+    assert found.verdict == verdict
