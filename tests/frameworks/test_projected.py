@@ -140,7 +140,8 @@ class _Nothing(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         keys = self.keys(x[:, :0])
-        return x + (x @ keys.mT) @ keys
+        made: torch.Tensor = x + (x @ keys.mT) @ keys
+        return made
 
 
 def test_a_product_without_features_is_compared() -> None:
