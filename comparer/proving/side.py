@@ -64,8 +64,13 @@ class Side:
 
     def drawn_by(self, operator: Operator) -> dict[str, Argument]:
         """Return the numbers and words that say how an operator draws, by name."""
-        given = operator.positional, operator.keywords
-        return self.table.drawn_by(operator.name, *given) if operator.random else {}
+        given = operator.name, operator.positional, operator.keywords
+        values = self.program.values
+        return (
+            self.table.drawn_by(*given, lambda value: values[value].shape)
+            if operator.random
+            else {}
+        )
 
     @cached_property
     def draws(self) -> dict[int, Operator]:

@@ -34,6 +34,8 @@ from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter, Signature
 from typing import Any, TypeAlias
 
+from padiff.program.graph import ValueRef
+
 from .builder import Builder, NotLoweredError, Term
 
 __all__ = ["DRAWN", "Arguments", "Result", "Row", "Rule", "Table", "row"]
@@ -109,6 +111,10 @@ class Table:
     drawing: Mapping[str, str] = field(default_factory=dict)
     """Signatures of operators that draw all that they make, by names in short form; numbers and
     words among their arguments say of which distribution."""
+    derived: Mapping[tuple[str, str], Callable[[Mapping[str, tuple[int, ...]]], float]] = field(
+        default_factory=dict
+    )
+    """What None stands for, by operator in full and argument: from the shapes of all operands."""
     _by_name: dict[str, Row] = field(default_factory=dict)
     _signatures: dict[str, Signature] = field(default_factory=dict)
     _drawing: dict[str, str] = field(default_factory=dict)
@@ -171,7 +177,11 @@ class Table:
         return entry, bound
 
     def drawn_by(
-        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+        self,
+        name: str,
+        positional: Sequence[Any],
+        keywords: Mapping[str, Any],
+        shape_of: Callable[[int], tuple[int, ...]],
     ) -> dict[str, Any]:
         """Return the numbers and words that say how an operator draws, by name.
 
@@ -179,6 +189,7 @@ class Table:
             name: Of the operator; of one whose signature is not known nothing is returned.
             positional: As recorded.
             keywords: As recorded.
+            shape_of: Returns the shape of a value.
         """
         if name not in self._drawing:
             return {}
@@ -188,8 +199,16 @@ class Table:
         except TypeError:
             return {}
         bound.apply_defaults()
-        given = bound.arguments.items()
-        return {key: value for key, value in given if isinstance(value, bool | int | float | str)}
+        given = bound.arguments
+        shapes = {key: shape_of(one.id) for key, one in given.items() if isinstance(one, ValueRef)}
+        for key, value in given.items():
+            if value is None and (name, key) in self.derived:
+                given[key] = self.derived[name, key](shapes)
+        return {
+            key: value
+            for key, value in given.items()
+            if isinstance(value, bool | int | float | str)
+        }
 
     def named(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -363,3 +363,25 @@ def test_partners_draw_from_the_same_distribution(
     edits = function_of(result).edits
     assert {(one.name, one.known, one.found) for edit in edits for one in edit.changes} == expected
     assert (result.verdict is Verdict.DIVERGED) == bool(expected)
+
+
+class _Attending(nn.Module):
+    """Drops shares of attention inside the operator, and scales what it is not asked to."""
+
+    def __init__(self, scale: float | None) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.scale = nn.Linear(16, 16), scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.into(x)
+        return functional.scaled_dot_product_attention(y, y, y, dropout_p=0.1, scale=self.scale)
+
+
+@pytest.mark.parametrize(("scale", "is_other"), [(None, False), (0.25, False), (0.3, True)])
+def test_the_scale_beside_a_dropout_of_its_own_is_compared(
+    scale: float | None, is_other: bool, tmp_path: Path
+) -> None:
+    result = compared(tmp_path, _Attending(None), _Attending(scale))
+
+    assert ("scale" in str(function_of(result).edits)) == is_other

@@ -66,6 +66,11 @@ TORCH = Table(
         "F.scaled_dot_product_attention": "query, key, value, attn_mask=None, dropout_p=0.0, "
         "is_causal=False, scale=None, enable_gqa=False",
     },
+    derived={
+        ("torch.nn.functional.scaled_dot_product_attention", "scale"): (
+            lambda shapes: float(shapes["query"][-1] ** -0.5)
+        ),
+    },
     aliases={
         "x": ("input",),
         "self": ("input",),
