@@ -39,6 +39,8 @@ _MOST_EXCHANGES = 32
 _MOST_RUNS = 512
 """Of lines in loops: each takes as long as the search for its exchange."""
 _NUMBER = "full"
+_MOST_ENDS = 8
+"""Exchanges from which on one is looked for that does what all others do: each takes a search."""
 _MOST_JOINED = 3
 """Exchanges before the last one that may be one with it."""
 _MOST_SLICES = 8
@@ -212,7 +214,8 @@ class Repair:
             agree: Whether a result of two executed programs agrees.
         """
         most = _MOST_ELEMENTS // self._elements() if len(self.made) > 1 else 0
-        for place in range(len(self.start.made), len(self.made) - 1):
+        begun = len(self.start.made)
+        for place in range(begun, min(len(self.made) - 1, begun + _MOST_ENDS)):
             first, size = self.made[place], sum(one.exchange.size for one in self.made[place:])
             programs = self._sides[0].lowered, first.lowered
             results = self._differing(first.lowered, first.numbers)

@@ -219,10 +219,6 @@ class Builder:
         self.operator, self.expected, self.dtype = operator, expected, dtype
         self._mark = (len(self.nodes), len(self.specs))
 
-    def has_read(self, term: Term) -> bool:
-        """Return whether a primitive that was built since ``begin`` takes a term."""
-        return any(term.id in node.operands for node in self.nodes[self._mark[0] :])
-
     def undo(self) -> None:
         """Forget what was built since ``begin``."""
         nodes, specs = self._mark

@@ -240,14 +240,9 @@ class _Lowering:
         return [one for one in found if one is not None]
 
     def own(self, term: Term, operator: Operator) -> Term:
-        """Return a term that no other value has: a copy has a gradient and a dtype of its own.
-
-        So has what the operator goes on with inside, as attention with the weights that it returns.
-        """
-        is_kept = operator.name in self.table.sharing or not (
-            term.id in self.taken or self.builder.has_read(term)
-        )
-        return term if is_kept else self.builder("cast", term, kind=term.kind.value)
+        """Return a term that no other value has: a copy has a gradient and a dtype of its own."""
+        is_shared = term.id not in self.taken or operator.name in self.table.sharing
+        return term if is_shared else self.builder("cast", term, kind=term.kind.value)
 
     def output(self, operator: Operator, id_: int) -> Value:
         value = self.values.get(id_)

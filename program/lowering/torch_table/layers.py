@@ -300,8 +300,8 @@ def _multi_head(b: Builder, a: Arguments) -> Result:
     if not a.need_weights:
         return result
     if a.average_attn_weights:
-        soft = s.mean(b, soft, (1,), keepdims=False)
-    return result, soft
+        return result, s.mean(b, soft, (1,), keepdims=False)
+    return result, b("cast", soft, kind=soft.kind.value)  # a view, with a gradient of its own
 
 
 _ALSO = " aten.adaptive_avg_pool{0}d _adaptive_avg_pool{0}d"
