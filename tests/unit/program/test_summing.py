@@ -158,5 +158,7 @@ def test_rows_of_a_large_product_stand_for_their_neighbours(
 
     assert whole is not None
     assert found is not None
-    assert np.array_equal(found, whole)
-    assert whole.min() == whole.max() != 0
+    # What the sums are off from is a product in float64, whose last bits a kernel's blocks decide.
+    np.testing.assert_allclose(found, whole, rtol=1e-9)
+    np.testing.assert_allclose(whole, whole[0, 0, 0], rtol=1e-9)
+    assert whole[0, 0, 0] != 0
