@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase
 from padiff.pairing import IDENTITY
+from padiff.program import UNIT_ROUNDOFF
 
 from .leaves import LeafPair
 from .numbering import Numbering
@@ -46,13 +47,10 @@ def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
 
 
 def _is_alike(known: Argument, found: Argument) -> bool:
+    """Return whether two arguments are the same; one framework may keep a number in float32."""
     if isinstance(known, int | float) and isinstance(found, int | float):
-        return math.isclose(known, found, rel_tol=_CLOSE)
+        return math.isclose(known, found, rel_tol=UNIT_ROUNDOFF["float32"])
     return known == found
-
-
-_CLOSE = 1e-6
-"""Relative difference within which numbers are equal: they may be computed in two ways."""
 
 
 def settle_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Numbering:

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Exchange",
     "Region",
-    "each_exchange",
-    "find_exchange",
-    "find_whole_exchange",
-    "telling_exchanges",
-    "widened",
+    "Search",
 ]
 
 _MOST_NODES = 1000
@@ -55,136 +51,6 @@ class Exchange:
     """Places among the results that it becomes."""
     size: int
     """Primitives between the two terms and what both programs have."""
-
-
-def find_exchange(
-    programs: tuple[Lowered, Lowered],
-    numbering: Numbering,
-    numbers: Sequence[int],
-    results: Sequence[tuple[int, int]],
-) -> Exchange | None:
-    """Return the smallest exchange after which more of the candidate is the reference's.
-
-    Args:
-        programs: The reference's, and the candidate's as it is after earlier exchanges.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
-        results: Terms of both that have to become equal.
-    """
-    search = _Search(programs, numbering, numbers, results)
-    tried = 0
-    for size, pairs in groupby(search.pairs(), key=lambda pair: pair[0]):
-        found: list[tuple[int, Exchange]] = []
-        for _, known, own in pairs:
-            tried += 1
-            gain, exchange = search.tried(known, own, size)
-            if gain:
-                found.append((gain, exchange))
-        if found:
-            return max(found, key=lambda one: one[0])[1]
-        if tried > _MOST_TRIALS:
-            return None
-    return None
-
-
-def find_whole_exchange(
-    programs: tuple[Lowered, Lowered],
-    numbering: Numbering,
-    numbers: Sequence[int],
-    results: Sequence[tuple[int, int]],
-    *,
-    most: int,
-) -> Exchange | None:
-    """Return the smallest exchange that alone makes all results equal.
-
-    Args:
-        programs: The reference's and the candidate's.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
-        results: Terms of both that have to become equal.
-        most: The largest size that it may have.
-    """
-    search = _Search(programs, numbering, numbers, results)
-    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
-    for size, known, own in islice(pairs, _MOST_TRIALS):
-        equal, exchange = search.tried(known, own, size, is_counted=False)
-        if equal == len(results):
-            return exchange
-    return None
-
-
-def telling_exchanges(
-    programs: tuple[Lowered, Lowered],
-    numbering: Numbering,
-    numbers: Sequence[int],
-    results: Sequence[tuple[int, int]],
-    *,
-    most: int,
-) -> list[Exchange]:
-    """Return the few exchanges after which most of the candidate is the reference's.
-
-    Args:
-        programs: The reference's and the candidate's.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
-        results: Terms of both that have to become equal.
-        most: The largest size that one may have.
-    """
-    search = _Search(programs, numbering, numbers, results)
-    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
-    tried = (search.tried(known, own, size) for size, known, own in islice(pairs, _MOST_TRIALS))
-    found = heapq.nlargest(_MOST_TELLING, tried, key=itemgetter(0))
-    return [exchange for gain, exchange in found if gain]
-
-
-def widened(
-    programs: tuple[Lowered, Lowered],
-    numbering: Numbering,
-    numbers: Sequence[int],
-    results: Sequence[tuple[int, int]],
-    exchange: Exchange,
-) -> Exchange:
-    """Return an exchange that was found for one term for all that the results are made of.
-
-    Args:
-        programs: The reference's and the candidate's.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
-        results: Terms of both that have to become equal.
-        exchange: What reads it on the way to the results reads it, too.
-    """
-    search = _Search(programs, numbering, numbers, results)
-    return search.tried(exchange.reference, exchange.candidate, exchange.size)[1]
-
-
-def each_exchange(
-    programs: tuple[Lowered, Lowered],
-    numbering: Numbering,
-    numbers: Sequence[int],
-    results: Sequence[tuple[int, int]],
-    *,
-    most: int,
-) -> Iterator[Exchange]:
-    """Yield all exchanges, small ones first, whether or not what reads them is the reference's.
-
-    Of a term that is read in another form, too, first the exchange for what is the reference's.
-
-    Args:
-        programs: The reference's and the candidate's.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
-        results: Terms of both that have to become equal.
-        most: The largest size that one may have.
-    """
-    search = _Search(programs, numbering, numbers, results)
-    pairs = takewhile(lambda pair: pair[0] <= most, search.pairs())
-    for size, known, own in islice(pairs, _MOST_TRIALS):
-        gain, exchange = search.tried(known, own, size)
-        if gain:
-            yield exchange
-        whole = search.everywhere(exchange)
-        if not gain or len(whole.readers) > len(exchange.readers):
-            yield whole  # what reads it in another form reads it, too
 
 
 class Region:
@@ -245,7 +111,9 @@ def _sums(
         yield size + other, terms, those
 
 
-class _Search:
+class Search:
+    """Looks for exchanges after which results of a candidate are the reference's."""
+
     def __init__(
         self,
         programs: tuple[Lowered, Lowered],
@@ -253,6 +121,14 @@ class _Search:
         numbers: Sequence[int],
         results: Sequence[tuple[int, int]],
     ) -> None:
+        """Find what either program computes for the results and the other one does not.
+
+        Args:
+            programs: The reference's, and the candidate's as it is after earlier exchanges.
+            numbering: Of both.
+            numbers: Those of the candidate's terms.
+            results: Terms of both that have to become equal.
+        """
         self.numbering, self.results = numbering, results
         self.numbers = numbering.reference, numbers
         own = set(numbers)
@@ -270,6 +146,56 @@ class _Search:
             for node in (programs[0].nodes[place] for place in self.reference.nodes)
         }
         """The primitives that the candidate lacks, with the numbers that they read."""
+
+    def smallest(self) -> Exchange | None:
+        """Return the smallest exchange after which more of the candidate is the reference's."""
+        tried = 0
+        for size, pairs in groupby(self.pairs(), key=itemgetter(0)):
+            found: list[tuple[int, Exchange]] = []
+            for _, known, own in pairs:
+                tried += 1
+                gain, exchange = self.tried(known, own, size)
+                if gain:
+                    found.append((gain, exchange))
+            if found:
+                return max(found, key=itemgetter(0))[1]
+            if tried > _MOST_TRIALS:
+                return None
+        return None
+
+    def whole(self, most: int) -> Exchange | None:
+        """Return the smallest exchange, up to a size, that alone makes all results equal."""
+        tried = (self.tried(*pair, is_counted=False) for pair in self._up_to(most))
+        return next((one for equal, one in tried if equal == len(self.results)), None)
+
+    def telling(self, most: int) -> list[Exchange]:
+        """Return the few, up to a size, after which most of the candidate is the reference's."""
+        tried = (self.tried(*pair) for pair in self._up_to(most))
+        found = heapq.nlargest(_MOST_TELLING, tried, key=itemgetter(0))
+        return [exchange for gain, exchange in found if gain]
+
+    def each(self, most: int) -> Iterator[Exchange]:
+        """Yield all up to a size, whether or not what reads them is the reference's.
+
+        Of a term that is read in another form, too, first the exchange for what is the reference's.
+        """
+        for pair in self._up_to(most):
+            gain, exchange = self.tried(*pair)
+            if gain:
+                yield exchange
+            everywhere = self.everywhere(exchange)
+            if not gain or len(everywhere.readers) > len(exchange.readers):
+                yield everywhere  # what reads it in another form reads it, too
+
+    def widened(self, exchange: Exchange) -> Exchange:
+        """Return an exchange that was found for one term for all that the results are made of."""
+        return self.tried(exchange.reference, exchange.candidate, exchange.size)[1]
+
+    def _up_to(self, most: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the pairs up to a size as ``tried`` takes them, small ones first."""
+        pairs = takewhile(lambda pair: pair[0] <= most, self.pairs())
+        for size, known, own in islice(pairs, _MOST_TRIALS):
+            yield known, own, size
 
     def pairs(self) -> Iterator[tuple[int, int, int]]:
         """Yield pairs of terms of one shape, and of results, with their size, small ones first."""

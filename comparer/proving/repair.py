@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
-from .exchanges import (
-    each_exchange,
-    find_exchange,
-    find_whole_exchange,
-    telling_exchanges,
-    widened,
-)
+from .exchanges import Search
 from .executed import Runs
 from .slices import find_smaller
 
@@ -152,9 +146,7 @@ class Repair:
                 return bool(self.made) and (self._numbering.is_strict or self._agrees(agree))
             exchange = None
             if is_fresh or self._is_in_loop():
-                exchange = find_exchange(
-                    (self._sides[0].lowered, self.lowered), self._numbering, numbers, results
-                )
+                exchange = self._search(self.lowered, numbers, results).smallest()
             line = None if exchange is None else self._line(exchange)
             is_again = line is not None and line in self._lines[-1:] and again < _MOST_RUNS
             if not (is_fresh or is_again):
@@ -217,12 +209,11 @@ class Repair:
         begun = len(self.start.made)
         for place in range(begun, min(len(self.made) - 1, begun + _MOST_ENDS)):
             first, size = self.made[place], sum(one.exchange.size for one in self.made[place:])
-            programs = self._sides[0].lowered, first.lowered
             results = self._differing(first.lowered, first.numbers)
-            told = programs, self._numbering, first.numbers, results
-            whole = find_whole_exchange(*told, most=size)
+            search = self._search(first.lowered, first.numbers, results)
+            whole = search.whole(size)
             if whole is None:
-                for one in islice(self._tries(place, *told, most=size), most):
+                for one in islice(self._tries(search, place, size), most):
                     most -= 1
                     if self._suffices(one, place, agree):
                         whole = one
@@ -231,27 +222,24 @@ class Repair:
                 return [*self.made[:place], Made(whole, first.lowered, first.numbers)]
         return self.made
 
-    def _tries(
-        self,
-        place: int,
-        programs: tuple[Lowered, Lowered],
-        numbering: Numbering,
-        numbers: Sequence[int],
-        results: Sequence[tuple[int, int]],
-        *,
-        most: int,
-    ) -> Iterable[Exchange]:
+    def _search(
+        self, lowered: Lowered, numbers: Sequence[int], results: Sequence[tuple[int, int]]
+    ) -> Search:
+        """Return a search for exchanges in a candidate."""
+        return Search((self._sides[0].lowered, lowered), self._numbering, numbers, results)
+
+    def _tries(self, search: Search, place: int, size: int) -> Iterable[Exchange]:
         """Return exchanges that are executed to see whether they do what those from a place do.
 
         Where all became the same expressions, a number that was exchanged for another one is not
         taken back because it does not show with these inputs.
         """
-        told, made = (programs, numbering, numbers, results), self.made[place:]
+        made = self.made[place:]
         if any(one.exchange.results for one in made):
-            return each_exchange(*told, most=most)
+            return search.each(size)
         if self._is_constructed and any(map(self._is_of_numbers, made)):
             return ()
-        return telling_exchanges(*told, most=most)
+        return search.telling(size)
 
     def _is_of_numbers(self, made: Made) -> bool:
         """Return whether an exchange is of two numbers that somebody wrote."""
@@ -372,12 +360,11 @@ class Repair:
         A sigmoid in the place of a SiLU is a wrong factor, and one that is left out. Where a factor
         of another operator stands in the place of one too much, what reads both is exchanged, too.
         """
-        programs = self._sides[0].lowered, before.lowered
-        ends = [(last.reference, last.candidate)]
-        whole = find_whole_exchange(programs, self._numbering, before.numbers, ends, most=most)
+        told, ends = (before.lowered, before.numbers), [(last.reference, last.candidate)]
+        whole = self._search(*told, ends).whole(most)
         if whole is None or whole.candidate == last.candidate:
             return None if whole is None else replace(last, size=whole.size)
-        return widened(programs, self._numbering, before.numbers, self._open, whole)
+        return self._search(*told, self._open).widened(whole)
 
     def _remake(self, place: int, exchanges: Iterable[Exchange]) -> None:
         """Make others in the place of the exchanges from one on."""

@@ -18,7 +18,7 @@ import numpy as np
 from padiff.dumpfile import ProgramError
 from padiff.program import EXACT, execute
 
-from .exchanges import Exchange, Region, each_exchange
+from .exchanges import Exchange, Region, Search
 from .executed import LIMITS, is_near
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def find_smaller(
     part = _part(programs[1], places, given)
     found = chain(
         _of_parts(known, own, places, (numbering.reference, numbers)),
-        each_exchange(programs, numbering, numbers, [(wanted, given)], most=exchange.size - 1),
+        Search(programs, numbering, numbers, [(wanted, given)]).each(exchange.size - 1),
     )
     cost = 1 + sum(part.specs[term].count for term in part.producers)
     trials = [
