@@ -16,8 +16,9 @@ STORES ?= .venv/stores
 FRAMEWORK_FREE := tests/conformance tests/golden tests/property tests/unit tests/e2e/test_compare.py \
 	tests/e2e/test_compare_arrays.py
 CORE_TESTS := tests/golden tests/conformance tests/unit/comparer tests/e2e/test_compare_arrays.py
-# On a terminal pip shows how far it is; in a log it says nothing.
-PIP := pip install $(shell test -t 2 || echo --quiet) --disable-pip-version-check
+# On a terminal pip shows how far it is; in a log it says nothing. Python compiles what is imported,
+# a small part of what is installed, by itself.
+PIP := pip install --no-compile $(shell test -t 2 || echo --quiet) --disable-pip-version-check
 PIP_INSTALL := $(PIP) --constraint constraints.txt
 # $(call set_up,FOLDER,HOW LONG AND LARGE,COMMANDS): say so before, and how long it took after.
 set_up = @echo "setting up $(1) (once; $(2))" >&2; start=$$SECONDS; $(3); \

@@ -18,7 +18,7 @@ environment() {  # environment NAME PACKAGE...
     "$PYTHON" -m venv "$folder"
     for package in "$@" --editable=.; do
       # shellcheck disable=SC2086 # quiet is an option or nothing
-      "$folder/bin/pip" install $quiet --disable-pip-version-check \
+      "$folder/bin/pip" install $quiet --no-compile --disable-pip-version-check \
         --constraint constraints.txt "$package"
     done
     touch "$folder/.ready"

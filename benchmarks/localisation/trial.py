@@ -29,6 +29,8 @@ DEFAULTS = {
     "bfloat16": Tolerance(atol=1e-5, rtol=1.6e-2),
 }
 """Source: torch.testing.assert_close, torch 2.13."""
+FLOOR = RepeatSettings(count=3)
+"""What the way ``--floor both`` takes for the noise of a dump."""
 WAYS = ("padiff", "padiff --floor both", "allclose(1e-4)", "assert_close", "cosine < 0.99")
 
 
@@ -44,14 +46,23 @@ class Found:
     """By module: largest difference of its outputs and gradients over their largest element."""
 
 
-def record(kind: str, dtype: str, out: Path, *, is_kept: bool = False, **model: str | int) -> Path:
-    """Dump one form of a model, with its noise floor.
+def record(
+    kind: str,
+    dtype: str,
+    out: Path,
+    *,
+    is_kept: bool = False,
+    repeat: RepeatSettings | None = FLOOR,
+    **model: str | int,
+) -> Path:
+    """Dump one form of a model.
 
     Args:
         kind: ``cnn``, ``transformer`` or ``rnn``.
         dtype: ``float32`` or ``bfloat16``.
         out: Folder of dumps.
         is_kept: Take the dump that is there already, if one is.
+        repeat: How its noise floor is measured, if it is.
         model: Fault, depth, style, seed.
     """
     inputs = out / f"{kind}.npy"
@@ -68,7 +79,7 @@ def record(kind: str, dtype: str, out: Path, *, is_kept: bool = False, **model: 
             inputs=(InputFile(path=inputs),),
             framework="torch",
             dtype=dtype,
-            repeat=RepeatSettings(count=3),
+            repeat=repeat,
         )
     )
 

@@ -28,10 +28,10 @@ def cases() -> Iterator[Case]:
 
 def _case(trial: Trial) -> Case:
     def reference(out: Path) -> Path:
-        return record(trial.kind, trial.dtype, out, **trial.reference)  # type: ignore[arg-type]
+        return record(trial.kind, trial.dtype, out, repeat=None, **trial.reference)  # type: ignore[arg-type]
 
     def candidate(out: Path, _: Path) -> Path:
-        return record(trial.kind, trial.dtype, out, **trial.candidate)  # type: ignore[arg-type]
+        return record(trial.kind, trial.dtype, out, repeat=None, **trial.candidate)  # type: ignore[arg-type]
 
     expected = Expected(verdicts=SAME)
     if trial.fault:
