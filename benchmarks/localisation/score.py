@@ -63,9 +63,12 @@ def figures(*, scale: Scale, only: str = "*", keep: Path | None = None) -> Itera
         started = time.monotonic()
         for number, trial in enumerate(chosen, start=1):
             out = keep or Path(folder)
-            reference = record(trial.kind, trial.dtype, out, is_kept=True, **trial.reference)
-            candidate = record(
-                trial.kind, trial.dtype, out, is_kept=keep is not None, **trial.candidate
+            reference, candidate = (
+                record(trial.kind, trial.dtype, out, is_kept=is_kept, **model)  # type: ignore[arg-type]
+                for is_kept, model in (
+                    (True, trial.reference),
+                    (keep is not None, trial.candidate),
+                )
             )
             seen = look(reference, candidate, trial.dtype)
             _count_all(trial, seen, tallies, effects)
