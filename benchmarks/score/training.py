@@ -192,6 +192,10 @@ def _rmsprop(**options: Any) -> Callable[[Model], Any]:  # noqa: ANN401
     return lambda model: torch.optim.RMSprop(model.parameters(), **{"lr": 1e-3, **options})
 
 
+def _rprop(**options: Any) -> Callable[[Model], Any]:  # noqa: ANN401
+    return lambda model: torch.optim.Rprop(model.parameters(), **{"lr": 1e-3, **options})
+
+
 def _clip(norm: float) -> Callable[[Model], None]:
     return lambda model: _ignore(torch.nn.utils.clip_grad_norm_(model.parameters(), norm))
 
@@ -252,6 +256,7 @@ ADAMW: Options = {"optimizer": _adamw()}
 ADAM: Options = {"optimizer": _adam()}
 SGD: Options = {"optimizer": _sgd()}
 RMSPROP: Options = {"optimizer": _rmsprop()}
+RPROP: Options = {"optimizer": _rprop()}
 KINDS = {"AdamW": _adamw, "Adam": _adam, "SGD": _sgd, "RMSprop": _rmsprop}
 MISTAKES: dict[str, tuple[Options, Options, str]] = {
     "rate 1.1 times": (ADAMW, {"optimizer": _adamw(lr=1.1e-3)}, "rate"),
@@ -270,6 +275,7 @@ MISTAKES: dict[str, tuple[Options, Options, str]] = {
     "dampening": (SGD, {"optimizer": _sgd(dampening=0.1)}, "dampening|momentum"),
     "amsgrad": (ADAM, {"optimizer": _adam(amsgrad=True)}, "amsgrad"),
     "alpha of RMSprop": (RMSPROP, {"optimizer": _rmsprop(alpha=0.95)}, "alpha|rho"),
+    "etas of Rprop": (RPROP, {"optimizer": _rprop(etas=(0.4, 1.2))}, "etas|setitem"),
     "centred RMSprop": (RMSPROP, {"optimizer": _rmsprop(centered=True)}, "centered"),
     "clip left out": ({**SGD, "before": _clip(0.1)}, SGD, "clip|clamp"),
     "clip of each": (

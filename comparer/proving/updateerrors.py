@@ -13,6 +13,7 @@ import numpy as np
 
 from padiff.dumpfile import LeafKind
 from padiff.program import SUMMING, Rounding
+from padiff.program.primitives import Kind
 
 from .hidden import Errors
 
@@ -29,6 +30,7 @@ __all__ = ["UpdateErrors"]
 
 _CARRIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.STATE})
 """Leaves that an update leaves moved."""
+_ROUNDED = frozenset({Kind.FLOAT, Kind.COMPLEX})
 
 
 class UpdateErrors(Errors):
@@ -99,11 +101,11 @@ def _carried(side: Side, given: Mapping[int, Leaf]) -> dict[int, list[Leaf]]:
         term: {term} for term, value in lowered.leaves.items() if values[value].kind in _CARRIED
     }
     for node in lowered.nodes:
-        if node.primitive in SUMMING or len(node.outputs) > 1:
+        spec = lowered.specs[node.outputs[0]]
+        if node.primitive in SUMMING or len(node.outputs) > 1 or spec.kind not in _ROUNDED:
             continue
-        shape = lowered.specs[node.outputs[0]].shape
         taken = {leaf for term in node.operands for leaf in found.get(term, ())}
-        taken = {leaf for leaf in taken if lowered.specs[leaf].shape == shape}
+        taken = {leaf for leaf in taken if lowered.specs[leaf] == spec}
         if taken:
             found[node.outputs[0]] = taken
     made = {term: those for term, those in found.items() if term not in lowered.leaves}

@@ -239,6 +239,21 @@ def test_what_is_wrong_of_moments_and_of_weights_is_told_at_once(tmp_path: Path)
     }
 
 
+def test_an_update_that_goes_by_masks_is_judged_and_explained(tmp_path: Path) -> None:
+    """Rprop sets its rates where gradients keep, or change, their sign."""
+    known, had = (
+        trained(tmp_path, f"eta {eta}", lambda p, eta=eta: torch.optim.Rprop(p, etas=(eta, 1.2)))
+        for eta in (0.5, 0.4)
+    )
+
+    found = executed(known, had)[1]
+
+    assert found.function.update is not None
+    assert {worded_edit(one) for one in found.function.update.edits} == {
+        "value of __setitem__: 0.4 where the reference has 0.5"
+    }
+
+
 def test_a_rate_is_off_in_units_of_the_update_and_not_of_the_weight(tmp_path: Path) -> None:
     """The rates move weights of 0.3 by some 1e-8 otherwise: few are written with other bits."""
     reference = trained(tmp_path, "reference", sgd(lr=1e-4, momentum=0.0))
