@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["computed_values", "exact_constants", "is_unrounded"]
 
 _LIMITS = Limits(total_bytes=1 << 30, work=10**10)
+_MOST_NUMBERS = 4
+"""Elements of a constant that is taken for so many settings, such as a range and two factors."""
 _FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, LeafKind.HOLE})
 """Leaves that are there before the model is called; a hole is, where it holds what such leaves
 make."""
@@ -38,11 +40,12 @@ _WEIGHTS = frozenset({LeafKind.PARAMETER})
 """Those that are no tables."""
 
 
-def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, float]:
-    """Return the numbers that constants of one element are the rounding of.
+def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, Array]:
+    """Return the numbers that the elements of small constants are the rounding of.
 
     A number of the other program, its reciprocal, its root, or one of few decimal digits. None of
-    them is off by more than the rounding of the constant's dtype.
+    them is off by more than the rounding of the constant's dtype. A constant of which any element
+    is no such rounding is left out.
 
     Args:
         side: Whose constants they are.
@@ -50,25 +53,29 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
         other: The other side.
     """
     pool: list[float] | None = None
-    found: dict[int, float] = {}
+    found: dict[int, Array] = {}
     for value in values:
         end = side.program.values[value]
-        if end.kind is not LeafKind.CONSTANT or math.prod(end.shape) != 1:
+        if end.kind is not LeafKind.CONSTANT or not 1 <= math.prod(end.shape) <= _MOST_NUMBERS:
             continue
         elements = side.recorded.elements(value)
         unit = UNIT_ROUNDOFF.get(end.dtype)
         if elements is None or unit is None or "complex" in end.dtype:
             continue
-        rounded = float(elements.reshape(()))
-        if not math.isfinite(rounded) or not rounded:
-            continue
-        if pool is None:
-            pool = list(_numbers(other))
-        near = [one for one in pool if abs(one - rounded) <= unit * abs(rounded)]
-        near = near or _written(rounded, unit)
-        if near:
-            found[value] = min(near, key=lambda one: abs(one - rounded))
+        pool = list(_numbers(other)) if pool is None else pool
+        exact = [_exact_number(float(one), unit, pool) for one in elements.flat]
+        if None not in exact:
+            found[value] = np.array(exact).reshape(end.shape)
     return found
+
+
+def _exact_number(rounded: float, unit: float, pool: Iterable[float]) -> float | None:
+    """Return the number that another one is the rounding of, if one is known."""
+    if not math.isfinite(rounded) or not rounded:
+        return None
+    near = [one for one in pool if abs(one - rounded) <= unit * abs(rounded)]
+    near = near or _written(rounded, unit)
+    return min(near, key=lambda one: abs(one - rounded), default=None)
 
 
 def _written(rounded: float, unit: float) -> list[float]:

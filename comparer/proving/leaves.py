@@ -64,7 +64,9 @@ class Leaves:
     """Draws without a partner of which only masks are made that have one, by value id."""
     invented: set[int] = field(default_factory=set)
     """Values of the reference of which neither dump holds elements, and which are the same."""
-    exact: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    exact: tuple[dict[int, float | Array], dict[int, float | Array]] = field(
+        default_factory=lambda: ({}, {})
+    )
     """Settings that are tensors of few bits, as they were before they were rounded."""
 
     def of_reference(

@@ -18,6 +18,7 @@ from padiff.comparer.proving import (
     UnsoundValue,
     UpdateDifference,
 )
+from padiff.dumpfile import Role
 from padiff.program import Opaque, Slice, argument_to_json
 
 from .numbers import count, factor, number
@@ -37,9 +38,13 @@ _ENVIRONMENT = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
 
 def evidence_of(found: Divergence) -> tuple[str, ...]:
-    """Return all that speaks for an origin: what was proved first, a line each."""
+    """Return all that speaks for an origin, a line each: what was proved first.
+
+    How two learning rates differ is said before it: the proof tells the same of an operator.
+    """
     proved = (line for fault in found.faults for line in _lines(fault))
-    return (*proved, *found.evidence)
+    ahead = 1 if found.pair.end.address.role is Role.LR else 0
+    return (*found.evidence[:ahead], *proved, *found.evidence[ahead:])
 
 
 @singledispatch

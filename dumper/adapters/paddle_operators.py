@@ -60,11 +60,13 @@ _DRAWING: Final = frozenset({
 """Operators that may draw; whether one did is seen by the generator's state."""
 
 _WRITING: Final = {
-    "_inplace_assign": (0,), "_share_buffer_to": (1,), "adagrad_": (0, 2, 4),
-    "adam_": (0, 3, 4, 5, 6, 7, 8), "adamw_": (0, 3, 4, 5, 6, 7, 8), "batch_norm": (1, 2),
-    "copy_": (0,), "merged_adam_": (0, 3, 4, 5, 6, 7, 8), "merged_momentum_": (0, 2, 4),
-    "momentum_": (0, 2, 4), "rmsprop_": (0, 1, 3, 5, 6), "set_value": (0,),
-    "sgd_": (0, 3), "sync_batch_norm_": (1, 2),
+    "_inplace_assign": (0,), "_share_buffer_to": (1,), "adadelta_": (0, 2, 3, 5),
+    "adagrad_": (0, 2, 4), "adam_": (0, 3, 4, 5, 6, 7, 8), "adamax_": (0, 3, 4, 6),
+    "adamw_": (0, 3, 4, 5, 6, 7, 8), "asgd_": (0, 3, 4, 6), "batch_norm": (1, 2), "copy_": (0,),
+    "lamb_": (0, 3, 4, 5, 6, 7), "merged_adam_": (0, 3, 4, 5, 6, 7, 8),
+    "merged_momentum_": (0, 2, 4), "momentum_": (0, 2, 4), "nadam_": (0, 3, 4, 5, 6, 7, 8),
+    "radam_": (0, 3, 4, 5, 6, 7, 8), "rmsprop_": (0, 1, 3, 5, 6), "rprop_": (0, 2, 3, 4),
+    "set_value": (0,), "sgd_": (0, 3), "sync_batch_norm_": (1, 2),
 }  # fmt: skip
 """Operators that write into arguments at these positions without raising their version.
 

@@ -158,7 +158,7 @@ class ProgramRecorder:
         self._handles: list[Handle] = []
         self._watched: dict[int, tuple[int, ...] | None] = {}
         """Values whose gradient is awaited, with its shape where they are spread over processes."""
-        self._is_closed = self._has_gradients = False
+        self._is_closed = self._has_gradients = self._is_building = False
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._is_updating = False
         """Whether the operator that is being recorded belongs to the update."""
@@ -182,6 +182,7 @@ class ProgramRecorder:
 
     def watch_building(self) -> AbstractContextManager[object]:
         """Return the context in which operators are recorded while a model is built."""
+        self._is_building = True
         return self._operators.watch_building(self.run)
 
     def living(self) -> Iterator[tuple[Tensor, int]]:
@@ -296,8 +297,8 @@ class ProgramRecorder:
         except Exception as error:
             self._fail(name, error)
         result = function(*args, **kwargs)
-        if self._is_closed or taken is None:  # what it took could not be recorded
-            return result
+        if self._is_closed or taken is None or self._is_input(taken, args, kwargs):
+            return result  # what it took could not be recorded, or is an input
         try:
             with self._lock:
                 mode = self._operators.mode()
@@ -308,6 +309,16 @@ class ProgramRecorder:
         except Exception as error:
             self._fail(name, error)
         return result
+
+    def _is_input(self, taken: _Taken, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether an operator only hands the model, or the loss, an array of numpy.
+
+        What it makes is an input then, or the value that already holds these elements.
+        """
+        if taken.refs or self._is_building or self._is_updating or self._current_call() is not None:
+            return False
+        given = (*args, *kwargs.values())
+        return any(isinstance(one, np.ndarray) and one.size >= _TELLING for one in given)
 
     def _taken(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Taken:
         """Describe what an operator is called with that may write into it, or is a collective."""

@@ -212,6 +212,8 @@ _SAME = (
     frozenset({"sum", "moment"}),
     frozenset({"acc_delta", "avg_squared_update"}),
     frozenset({"exp_inf", "inf_norm"}),
+    frozenset({"prev", "prevs"}),
+    frozenset({"step_size", "learning_rates"}),
 )
 """``moment`` is Adamax's first moment in Paddle and Adagrad's sum."""
 

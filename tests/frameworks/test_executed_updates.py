@@ -148,8 +148,20 @@ def test_another_form_of_an_optimizer_is_the_same_update(
             sgd(momentum=0.0, weight_decay=0.1),
             lambda p: paddle.optimizer.SGD(0.1, parameters=p, weight_decay=0.1),
         ),
+        (
+            lambda p: torch.optim.Adadelta(p, lr=0.1, rho=0.95),
+            lambda p: paddle.optimizer.Adadelta(0.1, parameters=p),
+        ),
+        (
+            lambda p: torch.optim.RAdam(p, lr=0.01, betas=(0.875, 0.96875)),
+            lambda p: paddle.optimizer.RAdam(0.01, beta1=0.875, beta2=0.96875, parameters=p),
+        ),
+        (
+            lambda p: torch.optim.Rprop(p, lr=0.01, step_sizes=(1e-5, 50)),
+            lambda p: paddle.optimizer.Rprop(0.01, parameters=p),
+        ),
     ],
-    ids=["Adam", "AdamW", "momentum", "SGD"],
+    ids=["Adam", "AdamW", "momentum", "SGD", "Adadelta", "RAdam", "Rprop"],
 )
 def test_weights_of_a_right_port_are_results_of_updates_and_no_copies(
     reference: Make, candidate: Make, tmp_path: Path
@@ -318,8 +330,12 @@ def test_updates_that_cannot_be_weighed_are_different(tmp_path: Path) -> None:
             adamw(weight_decay=0.1),
             lambda p: paddle.optimizer.Adam(0.01, weight_decay=0.1, parameters=p),
         ),
+        (
+            lambda p: torch.optim.Adadelta(p, lr=0.1, rho=0.95),
+            lambda p: paddle.optimizer.Adadelta(0.1, rho=0.9, parameters=p),
+        ),
     ],
-    ids=["rate", "beta2", "epsilon", "coupled"],
+    ids=["rate", "beta2", "epsilon", "coupled", "rho"],
 )
 def test_a_wrong_setting_of_a_port_is_another_update(
     make: Make, wrong: Make, tmp_path: Path

@@ -88,6 +88,18 @@ def recorded(
     return Recorded.read(recorder.path), result
 
 
+def test_an_array_that_becomes_a_tensor_in_a_step_is_an_input(tmp_path: Path) -> None:
+    model, array = nn.Linear(3, 2), np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        loss = model(paddle.to_tensor(array)) - paddle.to_tensor(array[:, :2] + 1)
+        loss.mean().backward()
+
+    found = Recorded.read(recorder.path)
+
+    assert found.names == ["linear", "__sub__", "mean"]
+    assert len(found.leaves(LeafKind.INPUT)) == 2
+
+
 def _drops() -> tuple[nn.Layer, Thing]:
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.3)
     return nn.TransformerEncoder(layer, 2), paddle.randn([2, 5, 16])

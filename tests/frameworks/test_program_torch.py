@@ -9,6 +9,7 @@ import warnings
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -80,6 +81,22 @@ def recorded(
         if backward:
             result.mean().backward()
     return Recorded.read(recorder.path), result
+
+
+@pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor, torch.asarray])
+def test_an_array_that_becomes_a_tensor_in_a_step_is_an_input(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Data of numpy is no part of what is computed, as long as no module makes it."""
+    model, array = nn.Linear(3, 2), np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        loss = (model(make(array)) - make(array[:, :2] + 1)) * make(0.5)
+        loss.mean().backward()
+
+    found = Recorded.read(recorder.path)
+
+    assert found.names == ["linear", "sub", make.__name__, "mul", "mean"]
+    assert len(found.leaves(LeafKind.INPUT)) == 2
 
 
 def watched(model: nn.Module, inputs: dict[str, Any], folder: Path) -> _Missed:

@@ -726,6 +726,27 @@ CASES |= {
         "f(3, 4), p(3, 4) + 1, f(3, 4), f(3, 4), p(1), u(3, 4), None, 2**-10, 0.875, 0.5, True, False",
     ),
     "adagrad_": ("f(3, 4), f(3, 4), p(3, 4), p(1), None, 2**-10, False",),
+    "adadelta_": ("f(3, 4), f(3, 4), p(3, 4), p(3, 4), p(1), None, 0.875, 2**-10, False",),
+    "adamax_": (
+        "f(3, 4), f(3, 4), p(1), f(3, 4), p(3, 4), t([0.5], 'float64'), None, 0.875, 0.5, 0.25, False",
+    ),
+    "nadam_": (
+        "f(3, 4), f(3, 4), p(1), p(3, 4), u(3, 4), u(3, 4), f(3, 4), p(3, 4), None, 0.875, 0.75, 2**-10, 0.5, False",
+    ),
+    "radam_": tuple(
+        f"f(3, 4), f(3, 4), p(1), (p(3, 4) * 0 + 1) * {powers[0]}, (p(3, 4) * 0 + 1) * {powers[1]}, (p(3, 4) * 0 + 1) * {rho}, "
+        "f(3, 4), p(3, 4), None, 0.875, 0.96875, 2**-10, False"
+        for powers, rho in (((0.875, 0.96875), 1.0), ((0.3, 0.72), 9.0))
+    ),
+    "rprop_": (
+        "f(3, 4), f(3, 4), f(3, 4), p(3, 4), None, t([0.5, 0.75], 'float64'), t([0.5, 1.25], 'float64'), False",
+    ),
+    "asgd_": ("f(3, 4), f(3, 4), p(1), f(3, 4), f(3, 4), t([2.0], 'float64'), None, False",),
+    "lamb_": tuple(
+        "f(3, 4), f(3, 4), p(1), f(3, 4), p(3, 4), t([0.75], 'float64'), t([0.875], 'float64'), "
+        f"None, None, {decay}, 0.75, 0.875, 2**-10, {always}, False"
+        for decay, always in ((0.25, False), (0.0, False), (0.0, True))
+    ),
 }
 """Whole updates. Numbers that kernels take as float32 are chosen such that they are."""
 GRADED = {"batch_norm": (0,), "norm": (0,), "cross_entropy_with_softmax": (1,)}

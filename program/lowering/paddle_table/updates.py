@@ -1,7 +1,9 @@
 """Paddle's optimizers, each a single operator.
 
 Formulas of ``paddle/phi/kernels`` (``adam_kernel``, ``adamw_kernel``, ``momentum_kernel``,
-``rmsprop_kernel``, ``adagrad_kernel``, ``sgd_kernel``), version 3.3. Kernels hold their settings in
+``rmsprop_kernel``, ``adagrad_kernel``, ``sgd_kernel``, ``adadelta_kernel``, ``adamax_kernel``,
+``nadam_kernel``, ``radam_kernel``, ``rprop_kernel``, ``asgd_kernel``, ``lamb_kernel``), version
+3.3. Kernels hold their settings in
 the dtype of the weight. With half-precision weights they change a float32 copy, the last argument
 of the tensors, and round it.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
-from padiff.program.lowering.composites.shaping import reshape
+from padiff.program.lowering.composites.shaping import reshape, unbind
 from padiff.program.lowering.composites.updates import Moments, adam, momentum, rounded
 from padiff.program.lowering.rules import Arguments, Row, row
 
@@ -129,6 +131,108 @@ def _adagrad(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     return weight - a.grad * rate / (b("sqrt", moment) + rounded(b, a.epsilon)), [moment]
 
 
+def _adadelta(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    rho, epsilon = rounded(b, a.rho), rounded(b, a.epsilon)
+    squares = a.avg_squared_grad * rho + a.grad * a.grad * (1.0 - rho)
+    ratio = (a.avg_squared_update + epsilon) / (squares + epsilon)
+    update = a.grad * b("sqrt", ratio)
+    moved = a.avg_squared_update * rho + update * update * (1.0 - rho)
+    return weight - update * rate, [squares, moved]
+
+
+def _averages(b: Builder, a: Arguments) -> tuple[Term, Term]:
+    """Build the moving averages of the gradient and of its square."""
+    first, second = rounded(b, a.beta1), rounded(b, a.beta2)
+    mean = a.moment1 * first + a.grad * (1.0 - first)
+    return mean, a.moment2 * second + a.grad * a.grad * (1.0 - second)
+
+
+def _adamax(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    first = rounded(b, a.beta1)
+    mean = a.moment * first + a.grad * (1.0 - first)
+    before = a.inf_norm * rounded(b, a.beta2) + rounded(b, a.epsilon)
+    largest = b("maximum", b("abs", a.grad), before)
+    rate = rate / (1.0 - reshape(b, a.beta1_pow, ()))
+    return weight - mean / largest * rate, [mean, largest]
+
+
+_NADAM_DECAY = 0.96
+"""Source: Dozat, Incorporating Nesterov Momentum into Adam, section 3; a constant of the kernel."""
+
+
+def _nadam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    """Build the update; powers and products are kept for each element, all the same."""
+    first, decay = rounded(b, a.beta1), rounded(b, _NADAM_DECAY)
+    decays = a.momentum_decay_pow * decay
+    squares = a.beta2_pow * rounded(b, a.beta2)
+    share = b("pow", decays, a.momentum_decay) * 0.5
+    now = first * (1.0 - share)
+    following = first * (1.0 - share * b("pow", decay, a.momentum_decay))
+    product = a.mu_product * now
+    mean, square = _averages(b, a)
+    ahead = mean * (following / (1.0 - product * following))
+    ahead = ahead + a.grad * ((1.0 - now) / (1.0 - product))
+    below = b("sqrt", square / (1.0 - squares)) + rounded(b, a.epsilon)
+    return weight - ahead / below * rate, [decays, squares, product, mean, square]
+
+
+_RECTIFIED_FROM = 5.0
+"""Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, as frameworks have
+it: the paper says 4."""
+
+
+def _radam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    """Build the update; powers and lengths are kept for each element, all the same."""
+    second = rounded(b, a.beta2)
+    firsts, squares = a.beta1_pow * rounded(b, a.beta1), a.beta2_pow * second
+    rho = (a.rho * (second - squares) + squares) / (1.0 - squares)
+    limit = 2.0 / (1.0 - second) - 1.0
+    mean, square = _averages(b, a)
+    unbiased = mean / (1.0 - firsts)
+    length = limit - rho * 2.0
+    share = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
+    is_rectified = length > _RECTIFIED_FROM
+    root = b("sqrt", b("where", is_rectified, share * (1.0 - squares), 1.0))
+    scale = b("where", is_rectified, root / (b("sqrt", square) + rounded(b, a.epsilon)), 1.0)
+    return weight - unbiased * scale * rate, [firsts, squares, rho, mean, square]
+
+
+def _rprop(b: Builder, a: Arguments) -> list[Term]:
+    start = a.param if a.master_param is None else a.master_param
+    least, most = unbind(b, reshape(b, a.learning_rate_range, (2,)), 0)
+    smaller, larger = unbind(b, reshape(b, a.etas, (2,)), 0)
+    both = a.grad * a.prev
+    turned, kept = both < 0, both > 0
+    rate = a.learning_rate * b("where", turned, smaller, b("where", kept, larger, 1.0))
+    rate = b("minimum", b("maximum", rate, least), most)
+    gradient = b("where", turned, 0.0, a.grad)
+    weight = start - b("sign", gradient) * rate
+    return [weight, gradient, rate, *([] if a.master_param is None else [weight])]
+
+
+def _asgd(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    summed = a.d - a.y + a.grad
+    return weight - summed * (rate / reshape(b, a.n, ())), [summed, a.grad * 1.0]
+
+
+def _lamb(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
+    if a.skip_update is not None:
+        raise NotLoweredError("an update that a tensor may forbid")
+    mean, square = _averages(b, a)
+    corrections = [1.0 - reshape(b, power, ()) for power in (a.beta1_pow, a.beta2_pow)]
+    root = b("sqrt", square / corrections[1]) + rounded(b, a.epsilon)
+    update = mean / corrections[0] / root + weight * rounded(b, a.weight_decay)
+    if a.weight_decay > 0 or a.always_adapt:
+        axes = tuple(range(len(weight.spec.shape)))
+        sizes = [
+            b("sqrt", b("sum", one * one, axes=axes, keepdims=False)) for one in (weight, update)
+        ]
+        is_there = b("and", sizes[0] > 0, sizes[1] > 0)
+        rate = rate * b("where", is_there, sizes[0] / sizes[1], 1.0)
+    powers = [a.beta1_pow * rounded(b, a.beta1), a.beta2_pow * rounded(b, a.beta2)]
+    return weight - update * rate, [mean, square, *powers]
+
+
 _MOMENTS = (
     "param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow, "
     "master_param, skip_update, beta1, beta2, epsilon"
@@ -171,5 +275,47 @@ ROWS: tuple[Row, ...] = (
         "adagrad_",
         "param, grad, moment, learning_rate, master_param, epsilon, multi_precision=False",
         _whole(_adagrad),
+    ),
+    row(
+        "adadelta_",
+        "param, grad, avg_squared_grad, avg_squared_update, learning_rate, master_param, rho, "
+        "epsilon, multi_precision=False",
+        _whole(_adadelta),
+    ),
+    row(
+        "adamax_",
+        "param, grad, learning_rate, moment, inf_norm, beta1_pow, master_param, beta1, beta2, "
+        "epsilon, multi_precision=False",
+        _whole(_adamax),
+    ),
+    row(
+        "nadam_",
+        "param, grad, learning_rate, momentum_decay_pow, beta2_pow, mu_product, moment1, moment2, "
+        "master_param, beta1, beta2, epsilon, momentum_decay, multi_precision=False",
+        _whole(_nadam),
+    ),
+    row(
+        "radam_",
+        "param, grad, learning_rate, beta1_pow, beta2_pow, rho, moment1, moment2, master_param, "
+        "beta1, beta2, epsilon, multi_precision=False",
+        _whole(_radam),
+    ),
+    row(
+        "rprop_",
+        "param, grad, prev, learning_rate, master_param, learning_rate_range, etas, "
+        "multi_precision=False",
+        _rprop,
+    ),
+    row(
+        "asgd_",
+        "param, grad, learning_rate, d, y, n, master_param, multi_precision=False",
+        _whole(_asgd),
+    ),
+    row(
+        "lamb_",
+        "param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow, master_param, "
+        "skip_update, weight_decay, beta1, beta2, epsilon, always_adapt=False, "
+        "multi_precision=False",
+        _whole(_lamb),
     ),
 )
