@@ -253,10 +253,11 @@ def test_what_is_wrong_of_moments_and_of_weights_is_told_at_once(tmp_path: Path)
 
 def test_an_update_that_goes_by_masks_is_judged_and_explained(tmp_path: Path) -> None:
     """Rprop sets its rates where gradients keep, or change, their sign."""
-    known, had = (
-        trained(tmp_path, f"eta {eta}", lambda p, eta=eta: torch.optim.Rprop(p, etas=(eta, 1.2)))
-        for eta in (0.5, 0.4)
-    )
+    makes: dict[str, Make] = {
+        "reference": torch.optim.Rprop,
+        "candidate": lambda p: torch.optim.Rprop(p, etas=(0.4, 1.2)),
+    }
+    known, had = (trained(tmp_path, name, make) for name, make in makes.items())
 
     found = executed(known, had)[1]
 
