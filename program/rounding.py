@@ -179,10 +179,12 @@ class Rounding:
             operands: What it took.
             results: What it made of that.
         """
+        unit = self.units.get(node.operator, 0.0)
+        if node.primitive == "full" and not _is_held(results[0], unit):
+            return [self._disturbed(node, -1, results[0], UNIT_ROUNDOFF["float32"])]
         if node.primitive in EXACT:
             made = zip(node.outputs, results, strict=True)
             return [self.held.get(term, one) for term, one in made]
-        unit = self.units.get(node.operator, 0.0)
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
             sizes = self._errors_of_adding(node, operands[0], results[0].shape, unit)
@@ -343,6 +345,13 @@ def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:
         if found.any():
             found &= np.abs(array) <= 0.5 / unit
     return found
+
+
+def _is_held(number: Array, unit: float) -> bool:
+    """Return whether kernels take a number as it is: those of coarser dtypes take it in float32."""
+    if number.dtype.kind != "f" or unit < UNIT_ROUNDOFF["float32"]:
+        return True
+    return np.array_equal(number, number.astype(np.float32), equal_nan=True)
 
 
 def unit_of_terms(node: Node, operands: Sequence[Array], unit: float) -> float:
