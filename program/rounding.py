@@ -80,6 +80,9 @@ SUMMING = frozenset({
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 
+_FROM_THE_LARGEST = frozenset({"log_softmax", "logsumexp", "softmax"})
+"""Of those, what takes the largest element off all others first: equal ones stay equal."""
+
 LANES = 8
 """How many partial sums a kernel keeps side by side: float32 numbers in a vector register."""
 
@@ -167,6 +170,13 @@ class Rounding:
         if node.primitive not in SUMMING:
             return list(operands)
         unit = unit_of_terms(node, operands, self.units.get(node.operator, 0.0))
+        if node.primitive in _FROM_THE_LARGEST:
+            told: dict[str, Any] = dict(node.attributes)
+            axes = tuple(told["axes"] if "axes" in told else (told["axis"],))
+            with np.errstate(invalid="ignore"):  # -inf is as far from itself as it is
+                largest = np.max(operands[0], axes, keepdims=True, initial=-np.inf)
+                off = self._disturbed(node, 0, operands[0] - largest, unit)
+                return [np.where(np.isfinite(largest), largest + off, operands[0])]
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(
