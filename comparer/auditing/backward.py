@@ -52,7 +52,9 @@ class Readers:
         for operator in known.program.operators:
             if operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
-            is_unknown = operator.id in lowered.opaque or operator.id in lowered.random
+            is_shaped = operator.name.endswith("_like")  # what it draws learns nothing
+            is_drawn = operator.id in lowered.random and not is_shaped
+            is_unknown = operator.id in lowered.opaque or is_drawn
             if is_unknown or cuts(operator) or (operator.no_grad and operator.id not in carrying):
                 self._opaque.update(_terms_taken(known, operator))
         self._with_gradient = {

@@ -76,6 +76,14 @@ def test_clean_models_are_sound(
     assert found.count(Check.GRADIENT, Soundness.SOUND) > 30
 
 
+def test_the_gradient_of_what_a_draw_has_the_shape_of_is_audited(tmp_path: Path) -> None:
+    found = audited(_Net(lambda x: torch.randn_like(x) * x), tmp_path)
+
+    sound = {one.operator for one in found.values if one.soundness is Soundness.SOUND
+             and one.check is Check.GRADIENT}  # fmt: skip
+    assert "torch.nn.functional.layer_norm" in sound
+
+
 def test_numbers_that_kernels_take_in_float32_are_sound(tmp_path: Path) -> None:
     """Next to nothing is left of 0.1: what float32 rounds of it is all that can be seen."""
     found = audited(_Net(lambda x: (0.1 - (x * 1e-7 + 0.1)).sigmoid() * x), tmp_path,
