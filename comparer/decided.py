@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, zip_longest
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase, Role
+import numpy as np
+
+from padiff.dumpfile import Argument, Dtype, Phase, Role, renumbered
 from padiff.program import read_program
 
 from .auditing import Check, Soundness
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from padiff.dumpfile import StepFile
-    from padiff.program import Operator
+    from padiff.program import Operator, RecordedProgram
 
     from .judging.judge import Judgement
     from .proving import Execution, UpdateComparison
@@ -143,7 +145,8 @@ def explain_by_rounding(
         _Sound(file, which, executed, is_trusted=executed.is_trusted(which))
         for which, file in enumerate(sides)
     )
-    is_whole = known.is_whole and found.is_whole
+    is_cut_alike = known.runs_like(found)
+    is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in (known, found))
     update = executed.function.update
     proven = frozenset() if update is None else update.proven
     is_computed = executed.is_trusted(0) or executed.is_trusted(1)
@@ -245,12 +248,36 @@ class _Sound:
         run = (one for one in recorded.program.operators if one.phase is not Phase.UPDATE)
         return any(value in one.taken for one in run)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all gradients are sound from the results back, and none is cut off on purpose.
+    def runs_like(self, other: _Sound) -> bool:
+        """Return whether two sides ran the same operators on the same values in the same order.
+
+        What one of them cuts off the other one does, too.
+        """
+        sides = self._recorded, other._recorded
+        if sides[0] is None or sides[1] is None:
+            return False
+        partners: dict[int, int] = {}
+        for one, found in zip_longest(*(each.program.operators for each in sides)):
+            if one is None or found is None or _kind_of(one) != _kind_of(found):
+                return False
+            for pair in zip(one.taken, found.taken, strict=False):
+                if pair[0] not in partners and not _are_copies(sides, pair):
+                    return False
+                partners.setdefault(*pair)
+            own = renumbered(_arguments(one), lambda value: partners.get(value, -1))
+            if own != _arguments(found):
+                return False
+            partners.update(zip(one.outputs, found.outputs, strict=False))
+        return True
+
+    def is_whole(self, *, is_cut_alike: bool) -> bool:
+        """Return whether all gradients are sound from the results back, and none is cut off.
 
         A gradient that nobody audited, or that a side does not hand on, changes all behind it,
         each of which is sound by itself.
+
+        Args:
+            is_cut_alike: Whether the other side cuts off the same.
         """
         if self._recorded is None:
             return False
@@ -259,7 +286,8 @@ class _Sound:
         carrying = carrying_gradients(recorded)
         apart = (one for one in run if one.no_grad and one.id not in carrying)
         late = (value for one in apart for value in one.taken)
-        if any(map(self._cuts_off, filter(cuts, run))) or any(map(recorded.got_gradient, late)):
+        is_cut = any(map(self._cuts_off, filter(cuts, run)))
+        if not is_cut_alike and (is_cut or any(map(recorded.got_gradient, late))):
             return False
         if self._is_trusted:
             return True
@@ -300,6 +328,32 @@ class _Sound:
             for record, value in borders.items()
             if self._records[record].role is Role.OUTPUT and not self._records[record].module
         }
+
+
+def _kind_of(operator: Operator) -> tuple[object, ...]:
+    """Return what tells an operator apart beside its arguments."""
+    return operator.name, operator.phase, operator.no_grad, operator.in_place, operator.random
+
+
+def _arguments(operator: Operator) -> tuple[Argument, ...]:
+    """Return all arguments of an operator but for dtypes, which only round."""
+    given = (*operator.positional, *operator.keywords, *operator.keywords.values())
+    return tuple("dtype" if isinstance(one, Dtype) else one for one in given)
+
+
+def _are_copies(sides: tuple[RecordedProgram, RecordedProgram], pair: tuple[int, int]) -> bool:
+    """Return whether two leaves have one name, or hold the same but for another dtype."""
+    known, found = (each.program.values[value] for each, value in zip(sides, pair, strict=True))
+    if known.kind is None or known.kind is not found.kind or known.shape != found.shape:
+        return False
+    if known.name or found.name:
+        return known.name == found.name
+    one, two = (each.elements(value) for each, value in zip(sides, pair, strict=True))
+    if one is None or two is None:
+        return False
+    return any(
+        np.array_equal(one.astype(dtype), two.astype(dtype)) for dtype in (one.dtype, two.dtype)
+    )
 
 
 def _is_alike(ends: tuple[tuple[int, ...], int | None], executed: Execution) -> bool:

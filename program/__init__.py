@@ -20,7 +20,17 @@ from .graph import (
     ValueRef,
 )
 from .images import DERIVED_ROUNDINGS, Image, fitted, is_near_table, made_of
-from .lowering import DRAWN, TABLES, Lowered, Node, NotLoweredError, Table, lower
+from .lowering import (
+    DRAWN,
+    OVERWRITE,
+    TABLES,
+    Lowered,
+    Node,
+    NotLoweredError,
+    Table,
+    is_view,
+    lower,
+)
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
@@ -47,6 +57,7 @@ __all__ = [
     "EXACT",
     "LAYOUT",
     "LINEAR",
+    "OVERWRITE",
     "SUMMING",
     "TABLES",
     "UNIT_ROUNDOFF",
@@ -88,6 +99,7 @@ __all__ = [
     "fitted",
     "in_blocks",
     "is_near_table",
+    "is_view",
     "lower",
     "made_of",
     "of_elements",

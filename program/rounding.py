@@ -80,6 +80,9 @@ SUMMING = frozenset({
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 
+_FROM_THE_LARGEST = frozenset({"log_softmax", "logsumexp", "softmax"})
+"""Of those, what takes the largest element off all others first: equal ones stay equal."""
+
 LANES = 8
 """How many partial sums a kernel keeps side by side: float32 numbers in a vector register."""
 
@@ -167,6 +170,13 @@ class Rounding:
         if node.primitive not in SUMMING:
             return list(operands)
         unit = unit_of_terms(node, operands, self.units.get(node.operator, 0.0))
+        if node.primitive in _FROM_THE_LARGEST:
+            told: dict[str, Any] = dict(node.attributes)
+            axes = tuple(told["axes"] if "axes" in told else (told["axis"],))
+            with np.errstate(invalid="ignore"):  # -inf is as far from itself as it is
+                largest = np.max(operands[0], axes, keepdims=True, initial=-np.inf)
+                off = self._disturbed(node, 0, operands[0] - largest, unit)
+                return [np.where(np.isfinite(largest), largest + off, operands[0])]
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(
@@ -179,10 +189,12 @@ class Rounding:
             operands: What it took.
             results: What it made of that.
         """
+        unit = self.units.get(node.operator, 0.0)
+        if node.primitive == "full" and not _is_held(results[0], unit):
+            return [self._disturbed(node, -1, results[0], UNIT_ROUNDOFF["float32"])]
         if node.primitive in EXACT:
             made = zip(node.outputs, results, strict=True)
             return [self.held.get(term, one) for term, one in made]
-        unit = self.units.get(node.operator, 0.0)
         found = [self._disturbed(node, -1 - at, each, unit) for at, each in enumerate(results)]
         if unit and node.primitive in ADDING and operands[0].dtype.kind == "f":
             sizes = self._errors_of_adding(node, operands[0], results[0].shape, unit)
@@ -343,6 +355,13 @@ def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:
         if found.any():
             found &= np.abs(array) <= 0.5 / unit
     return found
+
+
+def _is_held(number: Array, unit: float) -> bool:
+    """Return whether kernels take a number as it is: those of coarser dtypes take it in float32."""
+    if number.dtype.kind != "f" or unit < UNIT_ROUNDOFF["float32"]:
+        return True
+    return np.array_equal(number, number.astype(np.float32), equal_nan=True)
 
 
 def unit_of_terms(node: Node, operands: Sequence[Array], unit: float) -> float:

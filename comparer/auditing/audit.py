@@ -190,7 +190,7 @@ def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audi
     for value in known.program.values:
         if holes and value.id < holes[-1]:
             continue  # what the hole was computed from is not known: it may be this value
-        if value.id in known.lowered.terms and known.recorded.has_gradient(value.id):
+        if value.id in known.lowered.terms and known.has_gradient(value.id):
             found = _tried(
                 known,
                 value,

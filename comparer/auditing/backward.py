@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .sharing import share_key
 from .slices import MOVES, carrying_gradients, cuts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from padiff.program import Node, Operator, Value
     from padiff.program.primitives import Array
@@ -52,14 +52,16 @@ class Readers:
         for operator in known.program.operators:
             if operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
-            is_unknown = operator.id in lowered.opaque or operator.id in lowered.random
+            is_shaped = operator.name.endswith("_like")  # what it draws learns nothing
+            is_drawn = operator.id in lowered.random and not is_shaped
+            is_unknown = operator.id in lowered.opaque or is_drawn
             if is_unknown or cuts(operator) or (operator.no_grad and operator.id not in carrying):
                 self._opaque.update(_terms_taken(known, operator))
         self._with_gradient = {
             lowered.terms[value.id]: value.id
             for value in known.program.values
             if value.id in lowered.terms
-            and recorded.has_gradient(value.id)
+            and known.has_gradient(value.id)
             and recorded.has_elements(value.id)
         }
         made = (one for each in known.program.operators if _derives(each) for one in each.outputs)
@@ -71,6 +73,7 @@ class Readers:
             if value.id in lowered.terms
             and recorded.got_gradient(value.id)
             and not recorded.has_zero_gradient(value.id)
+            and value.id not in known.shared
         }
 
     def of(self, value: int) -> list[int] | None:
@@ -132,7 +135,7 @@ def measure_gradient(
         DumpFormatError: Elements are damaged.
     """
     reached = readers.of(value.id)
-    if not (reached and known.recorded.has_gradient(value.id)):
+    if not (reached and known.has_gradient(value.id)):
         return None
     if not known.recorded.has_elements(value.id):
         return None
@@ -255,6 +258,11 @@ class _Way:
         held = _held(known.lowered.terms[value], parts)
         if held:
             self.direction[list(held)] = 0.0
+        place = known.lowered.producers.get(known.lowered.terms[value])
+        maker = None if place is None else known.lowered.nodes[place]
+        if maker is not None and maker.primitive in _TRIANGLES:  # the rest goes nowhere
+            offset = dict(maker.attributes).get("offset", 0)
+            self.direction = _TRIANGLES[maker.primitive](self.direction, offset)
         self._sizes = np.abs(self._point[is_finite & (np.abs(self._point) > NOTHING)])
         self.size = float(np.sqrt(np.mean(self._sizes**2))) if self._sizes.size else 1.0
         """Root mean square of the elements."""
@@ -442,6 +450,14 @@ def _cancelling(node: Node, made: Array, tangent: Array) -> Array:
     added = np.cumsum(terms, axis, np.float32).take([-1], axis)
     total = tangent + mean + np.abs(added - mean) / UNIT_ROUNDOFF["float32"]
     return np.asarray(weights * total if node.primitive == "softmax" else total)
+
+
+_TRIANGLES: dict[str, Callable[[Array, Any], Array]] = {
+    "cholesky": np.tril,
+    "tril": np.tril,
+    "triu": np.triu,
+}
+"""What keeps the elements that a primitive makes, and makes others zero."""
 
 
 def _held(term: int, parts: Sequence[Part]) -> set[int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from padiff.dumpfile import LeafKind, Phase
 from padiff.program import (
+    OVERWRITE,
     UNIT_ROUNDOFF,
     VOCABULARY,
     Execution,
@@ -20,6 +21,7 @@ from padiff.program import (
     drawing_operators,
     execute,
     execute_with_spread,
+    is_view,
 )
 
 if TYPE_CHECKING:
@@ -164,6 +166,52 @@ class KnownProgram:
                 for value in dict.fromkeys(operator.taken):
                     found.setdefault(value, []).append(operator)
         return found
+
+    @cached_property
+    def shared(self) -> set[int]:
+        """The values whose recorded gradient is not what their readers imply, by id.
+
+        A tensor that is written through a view becomes another one for autograd. Its views become
+        views of that: what is read of a written view arrives there, too, and at the views from
+        before arrives a part of what the tensor got, or what they got before. What is written
+        through a detached view autograd does not see: before and after are one.
+        """
+        operators = self.program.operators
+        changes = [one for one in operators if one.name == OVERWRITE]
+        found = {one for change in changes for one in change.taken[1:] if self._is_read(one)}
+        found.update(
+            one for change in changes if found.intersection(change.taken) for one in change.outputs
+        )
+        behind = {one.taken[0] for one in changes}
+        for change in changes:
+            if any(map(self._is_unseen, change.taken[1:])):
+                behind.update(change.outputs)
+                found.update(change.taken[:1], change.outputs)
+        for operator in filter(is_view, operators):
+            if behind.intersection(operator.taken[:1]):
+                behind.update(operator.outputs)
+                found.update(operator.outputs)
+        return found
+
+    def _is_unseen(self, value: int) -> bool:
+        """Return whether a value was written in place through a detached view."""
+        operator = self.producer(self.program.values[value])
+        while operator is not None and (operator.in_place or is_view(operator)):
+            if cuts(operator):
+                return True
+            operator = self.producer(self.program.values[operator.taken[0]])
+        return False
+
+    def _is_read(self, value: int) -> bool:
+        """Return whether an operator reads a value for itself, not to write into it."""
+        return any(
+            one.name != OVERWRITE and not (one.in_place and one.taken[0] == value)
+            for one in self.readers.get(value, ())
+        )
+
+    def has_gradient(self, value: int) -> bool:
+        """Return whether the dump holds the gradient of all that is done with a value."""
+        return self.recorded.has_gradient(value) and value not in self.shared
 
     @cached_property
     def takers(self) -> dict[int, list[int]]:

@@ -2,7 +2,8 @@
 
 A detached value computes the same and learns another way. It counts where the other side has the
 same value and does not detach it, where the results depend on it, and where the parameters behind
-it get other gradients: a maximum that is taken off before a softmax may be detached or not.
+it get other gradients, or none: a maximum that is taken off before a softmax may be detached or
+not.
 """
 
 from __future__ import annotations
@@ -53,8 +54,13 @@ def find_detached(
         ends = [_values(side, each, number) for side, each in zip(sides, numbers, strict=True)]
         if not all(ends):
             continue  # another form: nothing is the same value there
-        one, two = (_learned(side, those[0].id) for side, those in zip(sides, ends, strict=True))
-        if not _is_near(one, two, ends[1][0].dtype):
+        one, two = (
+            _learned(side, each, those[0].id)
+            for side, each, those in zip(sides, numbers, ends, strict=True)
+        )
+        if one.keys() != two.keys() or not _is_near(
+            math.hypot(*one.values()), math.hypot(*two.values()), ends[1][0].dtype
+        ):
             known, found = (_name(side, those[0]) for side, those in zip(sides, ends, strict=True))
             count = math.prod(ends[1][0].shape)
             which = int(number in cut[1])
@@ -144,18 +150,21 @@ def _values(side: Side, numbers: Sequence[int], number: int) -> list[Value]:
     ]
 
 
-def _learned(side: Side, value: int) -> float:
-    """Return the norm of the gradients of all parameters that a value is computed from."""
+def _learned(side: Side, numbers: Sequence[int], value: int) -> dict[int, float]:
+    """Return the norms of the gradients of all parameters that a value is computed from.
+
+    By their numbers; a parameter that got none is left out.
+    """
     needed = {value}
     for operator in reversed(side.program.operators):
         if not needed.isdisjoint(operator.outputs):
             needed.update(operator.taken)
-    norms = []
+    norms: dict[int, float] = {}
     for one in side.program.values:
         info = side.recorded.gradient_info(one.id) if one.id in needed else None
         if one.kind is LeafKind.PARAMETER and info is not None and info.statistics is not None:
-            norms.append(info.statistics.l2 or 0.0)
-    return math.hypot(*norms)
+            norms[numbers[side.lowered.terms[one.id]]] = info.statistics.l2 or 0.0
+    return norms
 
 
 def _is_near(one: float, two: float, dtype: str) -> bool:

@@ -70,6 +70,8 @@ class _View:
     arguments: tuple[tuple[str | None, Argument], ...]
     source: weakref.ref[Any]
     source_value: int
+    is_apart: bool
+    """Whether it has an in-place counter of its own, as what ``data`` returns and its views."""
     parts: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Dtypes and shapes of all outputs where there are several, such as of ``chunk``."""
     place: int = 0
@@ -456,6 +458,7 @@ class ProgramRecorder:
         if changed:
             mode |= _IN_PLACE
             written = frozenset(map(id, changed))
+            self._outdate(changed)
             fresh = [one for one in changed if id(one) not in wholes]
             results = made + [one for one in fresh if not self._follows(one, changed, made)]
         elif not made and not kind.sends:
@@ -483,6 +486,21 @@ class ProgramRecorder:
             if id(tensor) in written:
                 memory = self._operators.memory(tensor)
                 self._written.setdefault(memory, []).append(self._live[id(tensor)].value)
+
+    def _outdate(self, changed: Sequence[Tensor]) -> None:
+        """Look anew at what shares the memory of tensors that were written past its counter."""
+        written = {id(one): self._kept_view(one) for one in changed}
+        apart = [one for one in changed if (view := written[id(one)]) and view.is_apart]
+        if not apart or self._is_updating:
+            return
+        places = {self._operators.memory(one) for one in apart}
+        for entry in self._live.values():
+            one = entry.reference()
+            if one is None or not self._is_recordable(one):
+                continue
+            if self._operators.memory(one) in places:
+                self._contents.forget(one)
+                entry.stamp = entry.stamp if id(one) in written else (None, entry.stamp[1])
 
     def _is_index(self, tensor: Tensor) -> bool:
         return self._dtype(tensor) in {"int32", "int64"}
@@ -885,11 +903,13 @@ class _Taken:
         place = self._memory(tensor) if self.refs else None
         for source, entry in self.refs:
             if source is not tensor and self._memory(source) == place:
+                kept = entry.view
                 return _View(
                     name=name,
                     arguments=tuple(self.arguments),
                     source=entry.reference,
                     source_value=entry.value,
+                    is_apart=name.endswith(".data") or (kept is not None and kept.is_apart),
                 )
         return None
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from .builder import Builder, Node, NotLoweredError, Term
 from .lower import Lowered, lower
+from .overwriting import OVERWRITE, is_view
 from .rules import DRAWN, Row, Table
 from .tables import TABLES
 
 __all__ = [
     "DRAWN",
+    "OVERWRITE",
     "TABLES",
     "Builder",
     "Lowered",
@@ -17,5 +19,6 @@ __all__ = [
     "Row",
     "Table",
     "Term",
+    "is_view",
     "lower",
 ]

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from .builder import Builder, Term
 
-__all__ = ["OVERWRITE", "Overwriting"]
+__all__ = ["OVERWRITE", "Overwriting", "is_view"]
 
 OVERWRITE = "padiff.overwrite"
 """The recorder's own operator: a value, and what was written in its memory since, in order."""
 _VIEWS = frozenset({
-    "T", "__getitem__", "as_strided", "chunk", "detach", "diagonal", "expand", "expand_as",
+    "T", "__getitem__", "as_strided", "chunk", "data", "detach", "diagonal", "expand", "expand_as",
     "flatten", "mT", "movedim", "narrow", "permute", "reshape", "select", "slice", "split",
     "split_with_num", "squeeze", "strided_slice", "swapaxes", "t", "transpose", "unbind",
     "unflatten", "unfold", "unsqueeze", "unstack", "view", "view_as",
@@ -28,6 +28,16 @@ _VIEWS = frozenset({
 """Last names of operators that only look at elements elsewhere."""
 _LONGEST = 1_000
 """Operators between a write and the tensor that it changed."""
+
+
+def is_view(operator: Operator) -> bool:
+    """Return whether what an operator makes looks into its first value."""
+    return operator.name.rpartition(".")[2] in _VIEWS and not operator.in_place
+
+
+def _changes(operator: Operator) -> bool:
+    """Return whether what an operator makes is its first value with other elements."""
+    return operator.in_place or operator.name == OVERWRITE
 
 
 class Overwriting:
@@ -92,9 +102,9 @@ class Overwriting:
             if producer is None:
                 break
             operator = self._operators[producer]
-            if operator.name.rpartition(".")[2] in _VIEWS and not operator.in_place:
+            if is_view(operator):
                 found.append((operator, value))
-            elif not operator.in_place:
+            elif not _changes(operator):
                 break
             value = _first_value(operator)
         raise NotLoweredError("what was written is no view that is known")
@@ -104,7 +114,7 @@ class Overwriting:
         found = {value}
         while (producer := self._values[value].producer) is not None:
             operator = self._operators[producer]
-            if not (operator.in_place or operator.name == OVERWRITE):
+            if not _changes(operator):
                 break
             value = _first_value(operator)
             found.add(value)

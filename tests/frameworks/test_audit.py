@@ -76,6 +76,22 @@ def test_clean_models_are_sound(
     assert found.count(Check.GRADIENT, Soundness.SOUND) > 30
 
 
+def test_the_gradient_of_what_a_draw_has_the_shape_of_is_audited(tmp_path: Path) -> None:
+    found = audited(_Net(lambda x: torch.randn_like(x) * x), tmp_path)
+
+    sound = {one.operator for one in found.values if one.soundness is Soundness.SOUND
+             and one.check is Check.GRADIENT}  # fmt: skip
+    assert "torch.nn.functional.layer_norm" in sound
+
+
+def test_numbers_that_kernels_take_in_float32_are_sound(tmp_path: Path) -> None:
+    """Next to nothing is left of 0.1: what float32 rounds of it is all that can be seen."""
+    found = audited(_Net(lambda x: (0.1 - (x * 1e-7 + 0.1)).sigmoid() * x), tmp_path,
+                    content="operators")  # fmt: skip
+
+    assert found.unsound == ()
+
+
 @pytest.mark.parametrize("size", [1e-36, 1e-40, 1e-43])
 def test_gradients_below_the_smallest_normal_number_are_sound(size: float, tmp_path: Path) -> None:
     model, x = _Net(), torch.randn(64, 16, generator=torch.Generator().manual_seed(2))
@@ -284,6 +300,43 @@ def _at_multiples(x: torch.Tensor) -> torch.Tensor:
     return (x * 1.5 + torch.remainder(torch.arange(24) * 0.3, 0.3)).tanh()
 
 
+def _written_through_a_view(x: torch.Tensor) -> torch.Tensor:
+    """Read a view that was written, and another one of the same tensor."""
+    made = x * 1.5
+    parts = made.view(-1, 3, 8)
+    left, right = parts[..., :3], parts[..., 3:]
+    left /= 2
+    return torch.cat([left.exp(), right.sin()], -1).flatten(1) + made.tanh()
+
+
+class _Assigned(torch.autograd.Function):
+    """Write into a tensor past autograd's counter, as solvers of differential equations do."""
+
+    @staticmethod
+    def forward(ctx: Thing, whole: torch.Tensor, part: torch.Tensor, at: int) -> torch.Tensor:
+        ctx.at = at
+        whole.data[at] = part
+        return whole
+
+    @staticmethod
+    def backward(ctx: Thing, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        (gradient,) = gradients
+        return gradient, gradient[ctx.at], None
+
+
+def _assigned(x: torch.Tensor) -> torch.Tensor:
+    whole = torch.empty(2, *x.shape)
+    whole = _Assigned.apply(whole, x * 1.5, 0)
+    whole = _Assigned.apply(whole, (whole[0] * 2).tanh(), 1)
+    return whole.sum(0)
+
+
+def _triangles(x: torch.Tensor) -> torch.Tensor:
+    """Solve by a factor whose other half gets a gradient, too."""
+    root = torch.linalg.cholesky(x @ x.mT + 9 * torch.eye(len(x)))
+    return torch.cholesky_solve(x * 1.5, root)
+
+
 PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "a copy and what it is copied from": (_shared_by_copies, "operators"),
     "masked by -inf": (_masked(-torch.inf), "operators"),
@@ -295,6 +348,9 @@ PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "groups with a matrix each": (_in_groups, "operators"),
     "logarithms of determinants near zero": (_nearly_singular, "operators"),
     "remainders of multiples": (_at_multiples, "operators"),
+    "written through a view": (_written_through_a_view, "operators"),
+    "written unseen": (_assigned, "operators"),
+    "triangles": (_triangles, "operators"),
     "norms of two rows, whose gradients cancel": (_of_two_rows, "full"),
 }
 

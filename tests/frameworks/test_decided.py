@@ -136,6 +136,46 @@ def test_what_no_gradient_would_flow_through_may_be_cut_off(cuts: bool, tmp_path
     assert padiff.compare(one, two).verdict == "match"
 
 
+class Stable(nn.Module):
+    """A softmax by hand, whose maximum is cut off, or the rest of it."""
+
+    def __init__(self, *, cuts_rest: bool = False) -> None:
+        super().__init__()
+        self.first, self.last, self.cuts_rest = nn.Linear(8, 8), nn.Linear(8, 3), cuts_rest
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x) * 8
+        most = x.amax(-1, keepdim=True)
+        x = x.detach() - most if self.cuts_rest else x - most.detach()
+        found: torch.Tensor = self.last(x.exp() / x.exp().sum(-1, keepdim=True))
+        return found
+
+
+def _stable(tmp_path: Path, name: str, dtype: torch.dtype, **options: bool) -> Path:
+    torch.manual_seed(0)
+    model = Stable(**options).to(dtype)
+    with padiff.record(model, name=name, out=tmp_path) as recorder:
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+        model(x.to(dtype)).float().square().mean().backward()
+    assert recorder.path is not None
+    return recorder.path
+
+
+def test_what_both_sides_cut_off_alike_rounds_as_all_else(tmp_path: Path) -> None:
+    one = _stable(tmp_path, "reference", torch.float32)
+    two = _stable(tmp_path, "candidate", torch.bfloat16)
+
+    assert padiff.compare(one, two, execute=False).verdict == "diverged"
+    assert padiff.compare(one, two).verdict == "match"
+
+
+def test_sides_that_cut_off_another_part_diverge(tmp_path: Path) -> None:
+    one = _stable(tmp_path, "reference", torch.float32)
+    two = _stable(tmp_path, "candidate", torch.float32, cuts_rest=True)
+
+    assert padiff.compare(one, two).verdict == "diverged"
+
+
 def test_both_tolerances_are_the_rule_of_numpy_and_explain_nothing(tmp_path: Path) -> None:
     one, two = dumps(
         tmp_path, lambda: Steep(is_turned=False), lambda: Steep(is_turned=True), width=16

@@ -264,6 +264,22 @@ class _Branch(nn.Module):
         return result
 
 
+def test_a_small_part_that_is_detached_is_told_at_its_operator(tmp_path: Path) -> None:
+    """Next to all that a parameter before it learns in another way, it learns nothing."""
+
+    class Net(_Branch):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.one(x)
+            result: torch.Tensor = y + self.cut(self.two(y) * 1e-4)
+            return result
+
+    models = Net(lambda y: y), Net(lambda y: y.detach())
+
+    function = executed(tmp_path, *models).function
+
+    assert "torch.Tensor.mul of (root)" in {one.candidate for one in function.differences}
+
+
 def test_a_branch_that_is_detached_is_a_difference(tmp_path: Path) -> None:
     """All parameters learn all the same: what reaches ``one`` is another gradient."""
     models = _Branch(lambda y: y), _Branch(lambda y: y.detach())

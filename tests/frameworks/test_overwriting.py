@@ -65,6 +65,17 @@ def _view_of_what_was_written(x: Any) -> Any:  # noqa: ANN401
     return y * row
 
 
+def _through_data(x: Any) -> Any:  # noqa: ANN401
+    """Write twice past autograd's counter, and read both states."""
+    y = x * 1
+    row = y[1]
+    y.data[:, 0] = 2
+    before = y * row
+    y.data[1:].add_(x[1:])
+    y.data[1:, 0] += x.data[1:, 1]
+    return before + y * row
+
+
 def _sizes_by_name(x: Any) -> Any:  # noqa: ANN401
     z = torch.zeros(size=(4, 6))
     z[1:, 1:] = x[1:, 1:]
@@ -86,7 +97,7 @@ def _paddle_row(x: Any) -> Any:  # noqa: ANN401
 
 TORCH = [
     _add_to_a_column, _through_two_views, _writes_before_anybody_reads, _reshaped, _parts,
-    _view_of_what_was_written, _sizes_by_name,
+    _view_of_what_was_written, _sizes_by_name, _through_data,
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from padiff.program import (
     CHOOSING,
@@ -144,3 +145,14 @@ def test_a_choice_that_is_held_is_what_was_given() -> None:
     (found,) = rounding.disturb_results(node, [np.zeros(4)], [np.array(0)])
 
     assert found == 3
+
+
+@pytest.mark.parametrize("primitive", ["softmax", "log_softmax"])
+def test_a_row_that_is_masked_as_a_whole_stays_even(primitive: str) -> None:
+    masked = np.full((1, 4), float(np.finfo(np.float32).min))
+    node = Node(primitive=primitive, operands=(0,), attributes=(("axis", 1),), outputs=(1,),
+                operator=0)  # fmt: skip
+
+    (found,) = Rounding({0: 2.0**-24}, seed=1).disturb_operands(node, [masked])
+
+    np.testing.assert_array_equal(found, masked)
