@@ -20,7 +20,7 @@ from .graph import (
     ValueRef,
 )
 from .images import DERIVED_ROUNDINGS, Image, fitted, is_near_table, made_of
-from .lowering import DRAWN, TABLES, Lowered, Node, NotLoweredError, Table, lower
+from .lowering import DRAWN, TABLES, Lowered, Node, NotLoweredError, Table, lower, unrolled
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
 from .read import RecordedProgram, read_program
@@ -98,4 +98,5 @@ __all__ = [
     "signs_alike",
     "summing_growth",
     "unit_of_terms",
+    "unrolled",
 ]

@@ -6,6 +6,7 @@ from .builder import Builder, Node, NotLoweredError, Term
 from .lower import Lowered, lower
 from .rules import DRAWN, Row, Table
 from .tables import TABLES
+from .unrolling import unrolled
 
 __all__ = [
     "DRAWN",
@@ -18,4 +19,5 @@ __all__ = [
     "Table",
     "Term",
     "lower",
+    "unrolled",
 ]
