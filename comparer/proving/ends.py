@@ -263,6 +263,18 @@ class End:
         one = self.side.program.operators[self.lowered.nodes[place].operator]
         return f"{self._slot(one, term)} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
+    def made_of(self, term: int) -> str:
+        """Return the operator that made a term, and those that made what it is computed from."""
+        place = self.lowered.producers.get(term)
+        operands = () if place is None else self.lowered.nodes[place].operands
+        nodes = ((one, self.lowered.producers.get(one)) for one in operands)
+        before = [
+            self._slot(self.side.program.operators[self.lowered.nodes[place].operator], one)
+            for one, place in nodes
+            if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT
+        ]
+        return ", of ".join((self.origin(term), *before))
+
     def _made_by(self, operator: int, term: int) -> str:
         one = self.side.program.operators[operator]
         path = self.side.recorded.module_of(one)[0]

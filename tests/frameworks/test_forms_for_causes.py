@@ -164,20 +164,69 @@ STEPS: dict[str, tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], list[st
 }
 
 
+def _recurrent(make: Callable[[], nn.Module]) -> nn.Module:
+    return net(
+        lambda self, x: self.last(self.rnn(x[:, :3])[0]),
+        rnn=make,
+        last=lambda: nn.Linear(WIDTH, 4),
+    )
+
+
+def test_gates_of_one_activation_are_told_apart_by_what_they_are_made_of(tmp_path: Path) -> None:
+    def exchanged(memory: torch.Tensor, *gates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return _step(memory, gates[1], gates[0], *gates[2:])
+
+    found = _edits(tmp_path, _recurrent(lambda: _Loop(_step)), _recurrent(lambda: _Loop(exchanged)))
+
+    gates = [f"torch.Tensor.sigmoid of rnn, of torch.Tensor.chunk[{place}]" for place in (0, 1)]
+    words = f"mul reads {gates[0]} where the reference has {gates[1]}"
+    assert any(one.startswith(words) for one in found)
+
+
 @pytest.mark.parametrize("fault", STEPS)
 def test_a_fault_in_a_loop_is_told_against_a_recurrent_layer(fault: str, tmp_path: Path) -> None:
     step, words = STEPS[fault]
 
-    def model(make: Callable[[], nn.Module]) -> nn.Module:
-        return net(
-            lambda self, x: self.last(self.rnn(x[:, :3])[0]),
-            rnn=make,
-            last=lambda: nn.Linear(WIDTH, 4),
-        )
+    layer = _recurrent(lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True))
 
-    found = _edits(
-        tmp_path, model(lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True)), model(lambda: _Loop(step))
-    )
+    found = _edits(tmp_path, layer, _recurrent(lambda: _Loop(step)))
 
     assert len(found) == len(words)
     assert all(one.startswith(start) for one, start in zip(found, words, strict=True))
+
+
+def _guided(*, is_once: bool, act: str = "none", one: float = 1.0) -> nn.Module:
+    """Ask a network with two conditions, in one batch or one after the other."""
+
+    def ask(self: Thing, x: torch.Tensor, factor: float) -> Thing:
+        return self.last(functional.gelu(self.first(x) * factor, approximate=act))
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        pair = x + self.conditions.weight[0], x + self.conditions.weight[1]
+        if is_once:
+            made = self.inner(torch.cat(pair), 1.0).chunk(2)
+        else:
+            made = self.inner(pair[0], 1.0), self.inner(pair[1], one)
+        return made[1] + 3.0 * (made[0] - made[1])
+
+    linear = dict.fromkeys(("first", "last"), lambda: nn.Linear(WIDTH, WIDTH))
+    return net(
+        forward,
+        inner=lambda: net(ask, **linear),
+        conditions=lambda: nn.Embedding(2, WIDTH),
+    )
+
+
+@pytest.mark.parametrize("is_once", [False, True])
+def test_a_fault_of_both_calls_is_told_once_against_one_for_both(
+    tmp_path: Path, *, is_once: bool
+) -> None:
+    found = _edits(tmp_path, _guided(is_once=is_once), _guided(is_once=not is_once, act="tanh"))
+
+    assert found == ["approximate of gelu: tanh where the reference has none"]
+
+
+def test_a_fault_of_one_call_is_told_against_one_for_both(tmp_path: Path) -> None:
+    found = _edits(tmp_path, _guided(is_once=True), _guided(is_once=False, one=1.5))
+
+    assert found == ["other of mul: 1.5 where the reference has 1"]
