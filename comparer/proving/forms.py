@@ -51,12 +51,12 @@ def form_for_causes(
     if counts[0] != counts[1]:
         forms.append([in_one_layout(unrolled(one)) for one in plain])
     chosen = min(forms, key=lambda form: _count_lone(form[0], form[1], sinks))
-    if chosen is plain and is_strict:
+    if chosen is not plain:
+        one, two = (replace(side, lowered=form) for side, form in zip(sides, chosen, strict=True))
+        sides = one, two
+    elif is_strict:
         return sides, numbering
-    reference, candidate = (
-        replace(side, lowered=one) for side, one in zip(sides, chosen, strict=True)
-    )
-    return (reference, candidate), Numbering(reference, candidate, leaves, is_strict=is_strict)
+    return sides, Numbering(*sides, leaves, is_strict=is_strict)
 
 
 def _count_lone(known: Lowered, found: Lowered, sinks: Sequence[Sink]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
@@ -256,9 +256,10 @@ class _Comparison:
             is_refuted: Whether a piece differs: so will they, and one execution of each program
                 does for the search for the cause, too.
         """
-        sides, numbering = form_for_causes(self.sides, self.leaves, self.numbering, left)
-        aligned = align(sides, given, numbering, left) if is_refuted else None
-        executed = ({}, {}) if aligned is None else (aligned[0].executed, aligned[1].executed)
+        form = cache(partial(form_for_causes, self.sides, self.leaves, self.numbering, left))
+        aligned = align(form()[0], given, form()[1], left) if is_refuted else None
+        is_plain = aligned is not None and form()[0] is self.sides  # the verdict is theirs
+        executed = (aligned[0].executed, aligned[1].executed) if aligned and is_plain else ({}, {})
         runs = Runs(self.sides, given, left, executed)
         coarse = self._coarse_terms()
         units = {sink: self._unit(sink, coarse) for sink in left}
@@ -282,6 +283,7 @@ class _Comparison:
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
+            sides, numbering = form()
             aligned = aligned if differing == left else None
             cause = find_cause(sides, given, numbering, differing, agree, aligned)
             self.repaired = cause.repaired
@@ -293,6 +295,7 @@ class _Comparison:
             )
         other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
         if other is not None:
+            sides, numbering = form()
             cause = find_cause(sides, other[0], numbering, other[1], agree)
         answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)
         return FunctionComparison(
