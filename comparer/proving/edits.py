@@ -226,9 +226,8 @@ def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[s
     if names[0] == names[1]:  # one place of a module's outputs holds what belongs elsewhere
         other = known.part(found.numbers[two])
         names = (names[0], other) if other else (known.origin(one), found.origin(two))
-    if names[0] == names[1]:
-        names = known.made_of(one), found.made_of(two)
-    return Change("", *names)
+    made = known.made_of(one), found.made_of(two)
+    return Change("", *(made if names[0] == names[1] and made[0] != made[1] else names))
 
 
 def _edit(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -149,6 +150,12 @@ class Search:
         }
         """The primitives that the candidate lacks, with the numbers that they read."""
 
+    @cached_property
+    def _values(self) -> set[int]:
+        """The candidate's terms that are values of its program."""
+        lowered = self.candidate.lowered
+        return {*lowered.terms.values(), *lowered.bases.values()}
+
     def smallest(self) -> Exchange | None:
         """Return the smallest exchange after which more of the candidate is the reference's."""
         tried = 0
@@ -166,7 +173,12 @@ class Search:
         return None
 
     def _is_alike(self, known: int, own: int) -> bool:
-        """Return whether two terms are made by the same primitive."""
+        """Return whether the same primitive makes two terms, the candidate's as a value of its own.
+
+        What stands for another one inside an operator is nothing that somebody wrote.
+        """
+        if own not in self._values:
+            return False
         sides = (self.reference.lowered, known), (self.candidate.lowered, own)
         places = [(lowered, lowered.producers.get(term)) for lowered, term in sides]
         names = [
