@@ -30,6 +30,7 @@ from .lowering import (
     Table,
     is_view,
     lower,
+    unrolled,
 )
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
@@ -110,4 +111,5 @@ __all__ = [
     "signs_alike",
     "summing_growth",
     "unit_of_terms",
+    "unrolled",
 ]

@@ -34,6 +34,8 @@ class Form:
     fault: str
     """What is wrong, in words."""
     inputs: Callable[[], Tensor]
+    words: str = ""
+    """Regular expression that names the cause; empty where none is asked for."""
 
 
 def _linear() -> nn.Module:
@@ -242,6 +244,56 @@ def _guided(*, is_once: bool, scale: float = 3.0) -> Callable[[], Model]:
     )
 
 
+def _attending(*, is_along_time: bool, scale: float = 0.5) -> Callable[[], Model]:
+    """Attend along (time, batch), batch and heads as one axis, or along (batch, time)."""
+
+    def attend(self: Model, x: Tensor) -> Tensor:
+        parts = self.qkv(x).chunk(3, -1)
+        if is_along_time:
+            parts = [one.reshape(len(x), -1, 4).transpose(0, 1) for one in parts]
+            seen = (torch.bmm(parts[0], parts[1].mT) * scale).softmax(-1) @ parts[2]
+            seen = seen.transpose(0, 1)
+        else:
+            parts = [one.unflatten(-1, (2, 4)).transpose(1, 2) for one in parts]
+            seen = (parts[0] * scale @ parts[1].mT).softmax(-1) @ parts[2]
+            seen = seen.transpose(1, 2)
+        made: Tensor = x + self.proj(seen.reshape(x.shape))
+        return made
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        made: Tensor = self.norm(self.attn(x.transpose(0, 1) if is_along_time else x))
+        found: Tensor = self.last(made.transpose(0, 1) if is_along_time else made)
+        return found
+
+    return lambda: net(
+        forward,
+        attn=lambda: net(attend, qkv=lambda: nn.Linear(WIDTH, 3 * WIDTH), proj=_linear),
+        norm=lambda: nn.LayerNorm(WIDTH),
+        last=_linear,
+    )
+
+
+def _gated(*, is_loop: bool, act: Callable[[Tensor], Tensor] = torch.tanh) -> Callable[[], Model]:
+    """Run a recurrent layer, or a loop over its steps."""
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        weights = self.rnn.weight_ih_l0, self.rnn.weight_hh_l0
+        biases = self.rnn.bias_ih_l0, self.rnn.bias_hh_l0
+        hidden = memory = torch.zeros(len(x), WIDTH)
+        made = []
+        for given in x.unbind(1) if is_loop else ():
+            gates = nn.functional.linear(given, weights[0], biases[0])
+            gates = gates + nn.functional.linear(hidden, weights[1], biases[1])
+            enter, forget, fresh, leave = gates.chunk(4, -1)
+            memory = forget.sigmoid() * memory + enter.sigmoid() * act(fresh)
+            hidden = leave.sigmoid() * memory.tanh()
+            made.append(hidden)
+        found: Tensor = self.last(torch.stack(made, 1) if is_loop else self.rnn(x)[0])
+        return found
+
+    return lambda: net(forward, rnn=lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True), last=_linear)
+
+
 FORMS = {
     "a scale inside or behind an embedding": Form(
         one=_embedded(inside=3.0, behind=1.0), other=_embedded(inside=1.0, behind=3.0),
@@ -285,18 +337,29 @@ FORMS = {
         one=_guided(is_once=True), other=_guided(is_once=False),
         wrong=_guided(is_once=False, scale=2.5), fault="another scale", inputs=_draw(4, WIDTH),
     ),
+    "attention along time or along the batch": Form(
+        one=_attending(is_along_time=True), other=_attending(is_along_time=False),
+        wrong=_attending(is_along_time=False, scale=0.6), fault="another scale",
+        inputs=_draw(3, 5, WIDTH), words="0.6 where the reference has 0.5",
+    ),
+    "a recurrent layer or a loop": Form(
+        one=_gated(is_loop=False), other=_gated(is_loop=True),
+        wrong=_gated(is_loop=True, act=torch.sigmoid), fault="another activation of one gate",
+        inputs=_draw(3, 4, WIDTH), words="sigmoid where the reference has lstm",
+    ),
 }  # fmt: skip
 
 
 def cases() -> Iterator[Case]:
     """List the right forms and the faults as cases."""
     for name, form in FORMS.items():
-        yield _case(Group.REWRITES, name, form, form.other, SAME)
-        yield _case(Group.ATTACKS, f"17: {name}, {form.fault}", form, form.wrong, DIFFERENT)
+        yield _case(Group.REWRITES, name, form, form.other, Expected(verdicts=SAME))
+        wrong = Expected(verdicts=DIFFERENT, words=form.words)
+        yield _case(Group.ATTACKS, f"17: {name}, {form.fault}", form, form.wrong, wrong)
 
 
 def _case(
-    group: Group, name: str, form: Form, build: Callable[[], Model], verdicts: frozenset[str]
+    group: Group, name: str, form: Form, build: Callable[[], Model], expected: Expected
 ) -> Case:
     def record(out: Path, side: str, model: Model) -> Path:
         with padiff.record(model, name=side, out=out) as recorder:
@@ -310,5 +373,5 @@ def _case(
         reference=lambda out: record(out, "reference", form.one()),
         reference_key=name.partition(": ")[2].partition(",")[0] or name,
         candidate=lambda out, _: record(out, "candidate", build()),
-        expected=Expected(verdicts=verdicts),
+        expected=expected,
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError
-from padiff.program import Program, ValueRef, execute, lower
+from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
 
 from .executed import LIMITS, is_near
 from .numbering import LAYOUT
@@ -31,7 +31,7 @@ from .slices import elements_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Argument, Leaf, Operator, Value
+    from padiff.program import Argument, Leaf, Lowered, Operator, Value
     from padiff.program.primitives import Array
 
     from .numbering import Numbering
@@ -152,14 +152,16 @@ class _Trial:
             value: one.exchange.reference
             for one in repaired.made
             for value in taken | wanted
-            if one.lowered.terms.get(value) == one.exchange.candidate
+            if one.lowered.computed(value) == one.exchange.candidate
             and (value in wanted or self._reads(one))
         }
         """The reference's terms that these values became."""
         lowered, leaves = repaired.program()
         own = execute(lowered, leaves, (taken | wanted) - terms.keys(), limits=LIMITS)
         known = elements_of(sides[0].lowered, given[0], set(terms.values()))
-        elements = {**own, **{value: known[term] for value, term in terms.items()}}
+        plain = sides[1].lowered
+        laid = {value: _as_it_lies(plain, value, known[term]) for value, term in terms.items()}
+        elements = {**own, **laid}
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -245,9 +247,9 @@ class _Trial:
 
     def _partner(self, value: int) -> str:
         """Return what the reference calls the value that one of the candidate's is."""
-        known, own = (side.lowered.terms for side in self.sides)
-        number = self.numbers[1][own[value]]
-        same = (one for one, term in known.items() if self.numbers[0][term] == number)
+        known, own = (side.lowered for side in self.sides)
+        number = self.numbers[1][own.computed(value)]
+        same = (one for one in known.terms if self.numbers[0][known.computed(one)] == number)
         return next(map(self.sides[0].called, same), self.sides[1].called(value))
 
     def _changed(
@@ -319,6 +321,18 @@ class _Trial:
             return None
 
 
+def _as_it_lies(lowered: Lowered, value: int, array: Array) -> Array:
+    """Return the elements of a value, given those of the term that it was computed as."""
+    base, moves = lowered.computed(value), list[Node]()
+    term = lowered.terms[value]
+    while term != base:
+        moves.append(lowered.nodes[lowered.producers[term]])
+        term = moves[-1].operands[0]
+    for node in reversed(moves):
+        array = VOCABULARY[node.primitive].run(array, **dict(node.attributes))
+    return array
+
+
 def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[int]:
     """Return operators, and those ahead of them that lay something out which they take."""
     primitives: dict[int, set[str]] = defaultdict(set)
@@ -330,7 +344,7 @@ def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[in
     while open_:
         for value in side.program.operators[open_.pop()].taken:
             maker = side.program.values[value].producer
-            if maker is None or maker in found or side.lowered.terms[value] in exchanged:
+            if maker is None or maker in found or side.lowered.computed(value) in exchanged:
                 continue
             if primitives[maker] and primitives[maker] <= LAYOUT:
                 found.add(maker)

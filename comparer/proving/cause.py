@@ -15,6 +15,7 @@ from .parting import find_parting
 from .repair import Repair, Start
 from .repaired import Repaired
 from .reshaped import Reshaping
+from .result import EditKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .alignment import Alignment, Likeness
     from .executed import Runs, Sink
     from .numbering import Numbering
+    from .repair import Made
     from .result import Edit, Place
     from .side import Side
 
@@ -66,8 +68,11 @@ def find_cause(
         alignment, likeness = aligned or align(sides, given, numbering, differing)
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
         start = partial(Repair, sides, given, numbering, alignment, differing)
+        telling = partial(_told, sides, given, numbering, differing)
         repair = start(Start(sides[1].lowered))
         made = repair.in_one(agree) if repair.run(agree, likeness) else []
+        if made:
+            cause = telling(repair, made, cause)
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
@@ -75,20 +80,41 @@ def find_cause(
             smaller = reshaped.in_one(agree)
             # One part that is taken earlier or later is a form, not a fault beside another one.
             if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
-                repair, made = reshaped, smaller
-        if made:
-            repaired = Repaired(sides, given, numbering, repair.start, made, differing)
-            described = [describe(sides, numbering, one) for one in made]
-            edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
-            cause = replace(
-                cause,
-                edits=tuple(edit for edit, _ in edits),
-                groups=tuple(group for _, group in edits),
-                repaired=repaired,
-            )
+                other = telling(reshaped, smaller, cause)
+                cause = other if _is_plainer(other, cause) else cause
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
+
+
+def _told(
+    sides: tuple[Side, Side],
+    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+    numbering: Numbering,
+    differing: Sequence[Sink],
+    repair: Repair,
+    made: Sequence[Made],
+    cause: Cause,
+) -> Cause:
+    """Return a cause with the exchanges of a repair as edits."""
+    repaired = Repaired(sides, given, numbering, repair.start, made, differing)
+    described = [describe(sides, numbering, one) for one in made]
+    edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
+    return replace(
+        cause,
+        edits=tuple(edit for edit, _ in edits),
+        groups=tuple(group for _, group in edits),
+        repaired=repaired,
+    )
+
+
+def _is_plainer(other: Cause, cause: Cause) -> bool:
+    """Return whether edits of a smaller repair tell more than others: not if those name arguments.
+
+    A slice that one argument makes right is larger than its parts, which are several edits.
+    """
+    is_plain = all(edit.kind is EditKind.ARGUMENT for edit in cause.edits)
+    return not (cause.edits and is_plain and len(cause.edits) <= len(other.edits))
 
 
 def _merged(

@@ -195,7 +195,7 @@ def _other_operand(known: End, found: End) -> Edit | None:
             names = [name for name in values[0] if values[0][name] != values[1][name]]
             if len(names) == 1:
                 ids = known.values_of(one)[names[0]], found.values_of(two)[names[0]]
-                terms = known.lowered.terms[ids[0]], found.lowered.terms[ids[1]]
+                terms = known.lowered.computed(ids[0]), found.lowered.computed(ids[1])
                 ends = known.name_of(ids[0]), found.name_of(ids[1])
                 change = _read_instead(known, found, terms, ends)
                 return _edit(EditKind.OPERAND, (change,), known, found, (one, two))
@@ -226,7 +226,8 @@ def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[s
     if names[0] == names[1]:  # one place of a module's outputs holds what belongs elsewhere
         other = known.part(found.numbers[two])
         names = (names[0], other) if other else (known.origin(one), found.origin(two))
-    return Change("", *names)
+    made = known.made_of(one), found.made_of(two)
+    return Change("", *(made if names[0] == names[1] and made[0] != made[1] else names))
 
 
 def _edit(
@@ -308,8 +309,9 @@ def _reads(one: End, other: End) -> bool:
 
     A part of an operator may be what both have: its own operands count, too.
     """
-    terms = one.lowered.terms
-    taken = [terms[value] for each in one.own for value in each.taken if value in terms]
+    lowered = one.lowered
+    values = (value for each in one.own for value in each.taken if value in lowered.terms)
+    taken = map(lowered.computed, values)
     found = {one.numbers[term] for each in (*one.inputs, *taken) for term in one.laid_from(each)}
     return any(other.numbers[term] in found for term in other.laid_from(other.term))
 

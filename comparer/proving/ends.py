@@ -91,7 +91,7 @@ class End:
         """What is read of what both programs have."""
         made = {term for node in self.nodes for term in node.outputs}
         found = [term for node in self.nodes for term in node.operands if term not in made]
-        found += [self.lowered.terms[value] for one in self.taken for value in one.taken]
+        found += [self.lowered.computed(value) for one in self.taken for value in one.taken]
         return found
 
     @property
@@ -144,9 +144,12 @@ class End:
 
     def _parts_of(self, operator: Operator) -> tuple[str, ...]:
         """Return what an operator computes between if it goes on behind; nothing if it does not."""
-        made = {self.lowered.terms[value] for value in operator.outputs}
+        made = {self.lowered.computed(value) for value in operator.outputs}
         place = self.lowered.producers.get(self.term, -1)
         if place < 0 or self.lowered.nodes[place].operator != operator.id or self.term in made:
+            return ()
+        own = (node for node in self.lowered.nodes if node.operator == operator.id)
+        if not any(self.term in node.operands for node in own):
             return ()
         names = {
             place: node.primitive
@@ -175,7 +178,7 @@ class End:
         made = self.computed(), whole.computed()
         if len(whole.own) != 1 or whole.own[0].id not in made[1]:
             return None
-        if whole.term not in {whole.lowered.terms[one] for one in whole.own[0].outputs}:
+        if whole.term not in {whole.lowered.computed(one) for one in whole.own[0].outputs}:
             return None  # it goes on behind what the other side lacks
         ids = [id_ for id_, numbers in made[0].items() if numbers <= made[1][whole.own[0].id]]
         return self.side.program.operators[ids[0]] if len(ids) == 1 else None
@@ -221,11 +224,10 @@ class End:
 
     def part(self, number: int) -> str:
         """Return which of several outputs of a module a value is; empty if it is none."""
-        terms = self.lowered.terms
         parts = (
             f"{part} of {path}"
             for (value, path), part in self.side.parts.items()
-            if value in terms and self.numbers[terms[value]] == number
+            if (term := self.lowered.computed(value)) >= 0 and self.numbers[term] == number
         )
         return next(parts, "")
 
@@ -242,7 +244,7 @@ class End:
         if value < 0:
             return "a repaired value"
         one = self.side.program.values[value]
-        place = self.lowered.producers.get(self.lowered.terms[value])
+        place = self.lowered.producers.get(self.lowered.computed(value))
         if place is not None and self.lowered.nodes[place].primitive == "transpose":
             leaf = self.lowered.leaves.get(self.lowered.nodes[place].operands[0], -1)
             if leaf >= 0:
@@ -251,7 +253,7 @@ class End:
             return f"the gradient of {one.name}"
         if one.name or one.producer is None:
             return one.name or (one.kind.value if one.kind else "a value")
-        return self._made_by(one.producer, self.lowered.terms[value])
+        return self._made_by(one.producer, self.lowered.computed(value))
 
     def origin(self, term: int) -> str:
         """Return the operator that made a term."""
@@ -261,13 +263,25 @@ class End:
         one = self.side.program.operators[self.lowered.nodes[place].operator]
         return f"{self._slot(one, term)} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
+    def made_of(self, term: int) -> str:
+        """Return the operator that made a term, and those that made what it is computed from."""
+        place = self.lowered.producers.get(term)
+        operands = () if place is None else self.lowered.nodes[place].operands
+        nodes = ((one, self.lowered.producers.get(one)) for one in operands)
+        before = [
+            self._slot(self.side.program.operators[self.lowered.nodes[place].operator], one)
+            for one, place in nodes
+            if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT
+        ]
+        return ", of ".join((self.origin(term), *before))
+
     def _made_by(self, operator: int, term: int) -> str:
         one = self.side.program.operators[operator]
         path = self.side.recorded.module_of(one)[0]
         parts = (
             self.side.parts.get((value, path))
             for value in one.outputs
-            if self.lowered.terms.get(value) == term
+            if self.lowered.computed(value) == term
         )
         return f"{next(filter(None, parts), self._slot(one, term))} of {path or '(root)'}"
 
@@ -276,7 +290,7 @@ class End:
         slots = (
             f"{operator.name}[{slot}]"
             for slot, value in enumerate(operator.outputs)
-            if len(operator.outputs) > 1 and term in self.laid_from(self.lowered.terms.get(value))
+            if len(operator.outputs) > 1 and term in self.laid_from(self.lowered.computed(value))
         )
         return next(slots, operator.name)
 
@@ -292,7 +306,7 @@ class End:
     def numbers_of(self, operator: Operator) -> dict[str, int]:
         """Return the arguments of an operator that are values by name, as numbers of terms."""
         return {
-            name: self.numbers[self.lowered.terms[value]]
+            name: self.numbers[self.lowered.computed(value)]
             for name, value in self.values_of(operator).items()
         }
 

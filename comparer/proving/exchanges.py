@@ -11,16 +11,17 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from .numbering import LAYOUT
+from .numbering import COMMUTATIVE, LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from padiff.program import Lowered
+    from padiff.program import Lowered, Node
 
     from .numbering import Numbering
 
@@ -34,6 +35,8 @@ _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real
 faults have 6 to 7 operators in the median; the norm of all gradients has some for each weight."""
 _MOST_TRIALS = 40_000
+_MOST_PARTS = 4
+"""Operands that are exchanged in the place of what reads them."""
 _MOST_TELLING = 4
 """Exchanges that are executed because much becomes equal."""
 
@@ -147,21 +150,41 @@ class Search:
         }
         """The primitives that the candidate lacks, with the numbers that they read."""
 
+    @cached_property
+    def _values(self) -> set[int]:
+        """The candidate's terms that are values of its program."""
+        lowered = self.candidate.lowered
+        return {*lowered.terms.values(), *lowered.bases.values()}
+
     def smallest(self) -> Exchange | None:
         """Return the smallest exchange after which more of the candidate is the reference's."""
         tried = 0
         for size, pairs in groupby(self.pairs(), key=itemgetter(0)):
-            found: list[tuple[int, Exchange]] = []
+            found: list[tuple[int, bool, Exchange]] = []
             for _, known, own in pairs:
                 tried += 1
                 gain, exchange = self.tried(known, own, size)
                 if gain:
-                    found.append((gain, exchange))
+                    found.append((gain, self._is_alike(known, own), exchange))
             if found:
-                return max(found, key=itemgetter(0))[1]
+                return max(found, key=itemgetter(0, 1))[2]
             if tried > _MOST_TRIALS:
                 return None
         return None
+
+    def _is_alike(self, known: int, own: int) -> bool:
+        """Return whether the same primitive makes two terms, the candidate's as a value of its own.
+
+        What stands for another one inside an operator is nothing that somebody wrote.
+        """
+        if own not in self._values:
+            return False
+        sides = (self.reference.lowered, known), (self.candidate.lowered, own)
+        places = [(lowered, lowered.producers.get(term)) for lowered, term in sides]
+        names = [
+            None if place is None else lowered.nodes[place].primitive for lowered, place in places
+        ]
+        return names[0] == names[1]
 
     def whole(self, most: int) -> Exchange | None:
         """Return the smallest exchange, up to a size, that alone makes all results equal."""
@@ -190,6 +213,80 @@ class Search:
     def widened(self, exchange: Exchange) -> Exchange:
         """Return an exchange that was found for one term for all that the results are made of."""
         return self.tried(exchange.reference, exchange.candidate, exchange.size)[1]
+
+    def parted(self, exchange: Exchange) -> list[Exchange]:
+        """Return an exchange, or those of all that its ends read otherwise if these are smaller.
+
+        No operand alone makes a product of two faulty ones right, so that its exchange gains
+        nothing by itself. Operands that are only exchanged are one fault.
+        """
+        readers: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
+        parted = set[tuple[int, int]]()
+        open_ = [((exchange.reference, exchange.candidate), (-1, -1))]
+        while open_ and len(readers) <= _MOST_PARTS:
+            ends, reader = open_.pop()
+            if ends in parted:
+                continue
+            places, operands = (reader, []) if ends in readers else self._parts(*ends)
+            if operands:
+                parted.add(ends)
+                open_ += [(pair, places) for pair in reversed(operands)]
+            else:
+                readers.setdefault(ends, []).append(reader)
+        sizes = self.reference.sizes, self.candidate.sizes
+        parts = [
+            Exchange(
+                reference=known,
+                candidate=own,
+                readers=tuple(those),
+                results=(),
+                size=sizes[0][known] + sizes[1][own],
+            )
+            for (known, own), those in readers.items()
+        ]
+        is_less = 2 * sum(one.size for one in parts) <= exchange.size
+        ends = {self.numbers[0][known] for known, _ in readers}
+        is_order = any(self.numbers[1][own] in ends for _, own in readers)
+        is_parted = 1 < len(parts) <= _MOST_PARTS and is_less and not is_order
+        return parts if is_parted else [exchange]
+
+    def _parts(self, known: int, own: int) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+        """Return the operands in which two terms differ that the same primitive makes.
+
+        Returns:
+            The positions of the candidate's node and the reference's, and pairs of operands; none
+            where more than operands differs.
+        """
+        regions = self.reference, self.candidate
+        places = [
+            -1 if term in region.common else region.lowered.producers.get(term, -1)
+            for region, term in zip(regions, (known, own), strict=True)
+        ]
+        if any(place not in region.nodes for region, place in zip(regions, places, strict=True)):
+            return (-1, -1), []
+        one, two = (
+            region.lowered.nodes[place] for region, place in zip(regions, places, strict=True)
+        )
+        forms = [(node.primitive, node.attributes, len(node.operands)) for node in (one, two)]
+        is_form = forms[0] == forms[1] and len(one.outputs) == 1
+        pairs = self._differing(one, two) if is_form else []
+        return (places[1], places[0]), pairs
+
+    def _differing(self, one: Node, two: Node) -> list[tuple[int, int]]:
+        """Return the operands of two nodes that differ; none where a shape does, too."""
+        rests = list(one.operands), list(two.operands)
+        if one.primitive in COMMUTATIVE:
+            for term in one.operands:
+                same = (other for other in rests[1] if self._is_same(term, other))
+                if (other := next(same, None)) is not None:
+                    rests[0].remove(term)
+                    rests[1].remove(other)
+        pairs = [pair for pair in zip(*rests, strict=True) if not self._is_same(*pair)]
+        specs = self.reference.lowered.specs, self.candidate.lowered.specs
+        return pairs if all(specs[0][term] == specs[1][other] for term, other in pairs) else []
+
+    def _is_same(self, known: int, own: int) -> bool:
+        return self.numbers[0][known] == self.numbers[1][own]
 
     def _up_to(self, most: int) -> Iterator[tuple[int, int, int]]:
         """Yield the pairs up to a size as ``tried`` takes them, small ones first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
@@ -23,11 +23,11 @@ from .copies import (
 from .detached import find_detached, find_held
 from .drawn import differing_draws, settle_draws
 from .executed import Runs, Sink
+from .forms import form_for_causes
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
-from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
@@ -256,9 +256,10 @@ class _Comparison:
             is_refuted: Whether a piece differs: so will they, and one execution of each program
                 does for the search for the cause, too.
         """
-        numbering = self._for_causes()
-        aligned = align(self.sides, given, numbering, left) if is_refuted else None
-        executed = ({}, {}) if aligned is None else (aligned[0].executed, aligned[1].executed)
+        form = cache(partial(form_for_causes, self.sides, self.leaves, self.numbering, left))
+        aligned = align(form()[0], given, form()[1], left) if is_refuted else None
+        is_plain = aligned is not None and form()[0] is self.sides  # the verdict is theirs
+        executed = (aligned[0].executed, aligned[1].executed) if aligned and is_plain else ({}, {})
         runs = Runs(self.sides, given, left, executed)
         coarse = self._coarse_terms()
         units = {sink: self._unit(sink, coarse) for sink in left}
@@ -282,18 +283,20 @@ class _Comparison:
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
+            sides, numbering = form()
             aligned = aligned if differing == left else None
-            cause = find_cause(self.sides, given, numbering, differing, agree, aligned)
+            cause = find_cause(sides, given, numbering, differing, agree, aligned)
             self.repaired = cause.repaired
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
             shown = [sink for sink in self.results if sink in units and is_recorded]
-            cause = replace(cause, edits=influences_of_edits(self.sides, cause, runs, shown))
+            cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown))
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing
             )
         other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
         if other is not None:
-            cause = find_cause(self.sides, other[0], numbering, other[1], agree)
+            sides, numbering = form()
+            cause = find_cause(sides, other[0], numbering, other[1], agree)
         answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)
         return FunctionComparison(
             answer=answer,
@@ -309,21 +312,6 @@ class _Comparison:
             candidate=cause.places[1],
             edits=cause.edits,
         )
-
-    def _for_causes(self) -> Numbering:
-        """Return the numbering in which causes are looked for: two kernels of one softmax are one.
-
-        Otherwise all that is computed behind the softmax of another framework has no counterpart.
-        """
-        kernels = {
-            dict(node.attributes).get("least")
-            for side in self.sides
-            for node in side.lowered.nodes
-            if node.primitive == "softmax"
-        }
-        if len(kernels) < 2:  # noqa: PLR2004
-            return self.numbering
-        return Numbering(*self.sides, self.leaves, is_strict=False)
 
     def _answer(self, effect: Effect | None, *, is_different: bool, is_refuted: bool) -> Answer:
         if is_different and (effect is None or not effect.is_hidden):

@@ -144,9 +144,12 @@ class Repair:
             if not results:
                 self._is_constructed = True
                 return bool(self.made) and (self._numbering.is_strict or self._agrees(agree))
-            exchange = None
+            exchange: Exchange | None = None
+            parts: list[Exchange] = []
             if is_fresh or self._is_in_loop():
-                exchange = self._search(self.lowered, numbers, results).smallest()
+                search = self._search(self.lowered, numbers, results)
+                exchange = search.smallest()
+                parts = [] if exchange is None else search.parted(exchange)
             line = None if exchange is None else self._line(exchange)
             is_again = line is not None and line in self._lines[-1:] and again < _MOST_RUNS
             if not (is_fresh or is_again):
@@ -157,12 +160,13 @@ class Repair:
                 break
             smaller = self._smaller(exchange, numbers)
             self._lines.append(None if smaller else line)
-            exchange = smaller or exchange
             self._open = self._open or results
-            self._make(exchange, numbers)
+            parts = [smaller] if smaller else parts
+            for one in parts:
+                self._make(one, numbers if one is parts[0] else self._numbers())
             if is_again:
-                again += 1
-                self._repeated += exchange.size
+                again += len(parts)
+                self._repeated += sum(one.size for one in parts)
             else:
                 self._take_back()
             is_fresh, steps = False, steps + 1

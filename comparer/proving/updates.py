@@ -19,6 +19,7 @@ from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
 from .cause import find_cause
 from .executed import ROUNDINGS, Runs, Sink
 from .hidden import Rounded, largest_effect
+from .influences import influences_of_edits
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
 from .updateerrors import UpdateErrors
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from padiff.program import Leaf
     from padiff.program.primitives import Array
 
+    from .cause import Cause
     from .leaves import Leaves
     from .numbering import Numbering
-    from .result import Effect
+    from .result import Edit, Effect
     from .side import Side
 
 __all__ = ["compare_updates"]
@@ -164,8 +166,23 @@ class _Updates:
             ),
             reference=cause.places[0],
             candidate=cause.places[1],
-            edits=cause.edits,
+            edits=self._largest_first(cause, runs, told),
         )
+
+    def _largest_first(self, cause: Cause, runs: Runs, told: Sequence[Sink]) -> tuple[Edit, ...]:
+        """Return the edits of a proof, those first that move most of what the update leaves.
+
+        An epsilon of another framework is an edit beside what is wrong.
+        """
+        if len(cause.edits) < 2:  # noqa: PLR2004
+            return cause.edits
+        measured = influences_of_edits(self.sides, cause, runs, told)
+
+        def moved(edit: Edit) -> float:
+            same = (one.influence for one in measured if replace(one, influence=None) == edit)
+            return next((one.relative_l2 or 0.0 for one in same if one is not None), 0.0)
+
+        return tuple(sorted(cause.edits, key=moved, reverse=True))
 
     def _telling(self, differing: Sequence[_Left]) -> list[Sink]:
         """Return one of each kind of what differs, moments and weights alike.

@@ -7,6 +7,7 @@ from .lower import Lowered, lower
 from .overwriting import OVERWRITE, is_view
 from .rules import DRAWN, Row, Table
 from .tables import TABLES
+from .unrolling import unrolled
 
 __all__ = [
     "DRAWN",
@@ -21,4 +22,5 @@ __all__ = [
     "Term",
     "is_view",
     "lower",
+    "unrolled",
 ]

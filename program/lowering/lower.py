@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from padiff.dumpfile import ProgramError
@@ -60,6 +60,14 @@ class Lowered:
     """The operators whose outcomes are leaves because they were drawn."""
     producers: Mapping[int, int]
     """The position of the node that makes each term; leaves have none."""
+    bases: Mapping[int, int] = field(default_factory=dict)
+    """The term that holds the same elements as they were computed, of terms that only lie
+    otherwise; empty unless the program was brought into one layout."""
+
+    def computed(self, value: int) -> int:
+        """Return the term that a value was computed as, however it lies; -1 for none."""
+        term = self.terms.get(value, -1)
+        return self.bases.get(term, term)
 
     def behind(self, terms: Iterable[int], *, known: Container[int] = ()) -> list[int]:
         """Return the positions of the nodes that make terms, in order.

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter, Signature
 from typing import Any, TypeAlias
@@ -109,8 +110,8 @@ class Table:
     """Operators, by full names, that return what shares its gradient with what they took, if they
     took all of it."""
     drawing: Mapping[str, str] = field(default_factory=dict)
-    """Signatures of operators that draw all that they make, by names in short form; numbers and
-    words among their arguments say of which distribution."""
+    """Signatures of operators that draw all that they make, by names in short form, several of one
+    with ``|`` between; numbers and words among their arguments say of which distribution."""
     derived: Mapping[tuple[str, str], Callable[[Mapping[str, tuple[int, ...]]], float]] = field(
         default_factory=dict
     )
@@ -193,13 +194,7 @@ class Table:
         """
         if name not in self._drawing:
             return {}
-        signature = parse_signature(self._drawing[name])
-        try:
-            bound = signature.bind(*positional, **self._renamed(keywords, signature))
-        except TypeError:
-            return {}
-        bound.apply_defaults()
-        given = bound.arguments
+        given = self._drawing_arguments(name, positional, keywords)
         shapes = {key: shape_of(one.id) for key, one in given.items() if isinstance(one, ValueRef)}
         for key, value in given.items():
             if value is None and (name, key) in self.derived:
@@ -209,6 +204,18 @@ class Table:
             for key, value in given.items()
             if isinstance(value, bool | int | float | str)
         }
+
+    def _drawing_arguments(
+        self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments of an operator by its first signature that they fit."""
+        for text in self._drawing[name].split(" | "):
+            signature = parse_signature(text)
+            with suppress(TypeError):
+                bound = signature.bind(*positional, **self._renamed(keywords, signature))
+                bound.apply_defaults()
+                return dict(bound.arguments)
+        return {}
 
     def named(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -365,6 +365,39 @@ def test_partners_draw_from_the_same_distribution(
     assert (result.verdict is Verdict.DIVERGED) == bool(expected)
 
 
+class _Sampling(nn.Module):
+    """Adds rows of a table that are drawn."""
+
+    def __init__(self, draw: Callable[[], torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.table, self.draw = nn.Linear(16, 8), nn.Embedding(12, 8), draw
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.into(x) + self.table(self.draw())
+        return made
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected"),
+    [
+        (lambda: torch.randint(0, 10, (6,)), set()),
+        (lambda: torch.randint(10, size=(6,)), set()),
+        (lambda: torch.randint(10, (6,)), set()),
+        (lambda: torch.randint(12, (6,)), {("high", 10, 12)}),
+        (lambda: torch.randint(2, 10, (6,)), {("low", 0, 2)}),
+    ],
+)
+def test_partners_draw_between_the_same_bounds(
+    draw: Callable[[], torch.Tensor], expected: set[tuple[str, int, int]], tmp_path: Path
+) -> None:
+    reference = _Sampling(lambda: torch.randint(10, (6,)))
+
+    edits = function_of(compared(tmp_path, reference, _Sampling(draw))).edits
+
+    assert {(one.name, one.known, one.found) for edit in edits for one in edit.changes} == expected
+
+
 class _Attending(nn.Module):
     """Drops shares of attention inside the operator, and scales what it is not asked to."""
 

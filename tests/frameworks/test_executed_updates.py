@@ -50,6 +50,18 @@ def clip(limit: float) -> Callable[[nn.Module], None]:
     return lambda model: _ignore(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
 
 
+def clip_without_epsilon(limit: float) -> Callable[[nn.Module], None]:
+    """Divide by the norm of all gradients alone, as other frameworks do."""
+
+    def clipped(model: nn.Module) -> None:
+        grads = [one.grad for one in model.parameters() if one.grad is not None]
+        norm = torch.linalg.vector_norm(torch.stack([*map(torch.linalg.vector_norm, grads)]))
+        for grad in grads:
+            grad.mul_(torch.clamp(limit / norm, max=1.0))
+
+    return clipped
+
+
 def _ignore(_: object) -> None:
     return None
 
@@ -265,6 +277,19 @@ def test_an_update_that_goes_by_masks_is_judged_and_explained(tmp_path: Path) ->
     assert {worded_edit(one) for one in found.function.update.edits} == {
         "value of __setitem__: 0.4 where the reference has 0.5"
     }
+
+
+def test_of_two_faults_of_an_update_the_larger_is_told_first(tmp_path: Path) -> None:
+    reference = trained(tmp_path, "reference", adam(foreach=False), before=clip(0.01))
+    make = adam(foreach=False, betas=(0.8, 0.999))
+    candidate = trained(tmp_path, "candidate", make, before=clip_without_epsilon(0.01))
+
+    update = executed(reference, candidate)[0].function.update
+
+    assert update is not None
+    words = [worded_edit(edit) for edit in update.edits]
+    assert words[-1] == "left out: add, plus 1e-06"
+    assert "0.2 where the reference has 0.1" in words[0]
 
 
 def test_a_rate_is_off_in_units_of_the_update_and_not_of_the_weight(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def _gru(b: Builder, inner: Term, outer: Term, states: Sequence[Term]) -> list[T
     i, h = _gates(b, inner, 3), _gates(b, outer, 3)
     reset, update = b("sigmoid", i[0] + h[0]), b("sigmoid", i[1] + h[1])
     fresh = b("tanh", i[2] + reset * h[2])
-    return [fresh + update * (states[0] - fresh)]
+    return [(1.0 - update) * fresh + update * states[0]]
 
 
 def _tanh(b: Builder, inner: Term, outer: Term, _: Sequence[Term]) -> list[Term]:

@@ -26,6 +26,12 @@ from . import (
 
 __all__ = ["TORCH"]
 
+_MADE = (
+    "generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=None, "
+    "requires_grad=False, memory_format=None"
+)
+"""How functions are asked for a new tensor."""
+
 TORCH = Table(
     framework="torch",
     prefixes={
@@ -60,8 +66,9 @@ TORCH = Table(
         ".bernoulli_": "input, p=0.5, *, generator=None",
         "normal": "mean, std=1.0, *, size=None, generator=None, dtype=None, device=None",
         "multinomial .multinomial": "input, num_samples, replacement=False, *, generator=None",
-        "randint_like": "input, low, high=None, *, dtype=None, layout=None, device=None, "
-        "requires_grad=False, memory_format=None",
+        "randint": f"low, high, size, *, {_MADE} | high, size, *, low=0, {_MADE}",
+        "randint_like": f"input, low, high, *, {_MADE} | input, high, *, low=0, {_MADE}",
+        ".random_": "input, low, high, *, generator=None | input, high, *, low=0, generator=None",
         "F.gumbel_softmax": "logits, tau=1.0, hard=False, eps=1e-10, dim=-1",
         "F.scaled_dot_product_attention": "query, key, value, attn_mask=None, dropout_p=0.0, "
         "is_causal=False, scale=None, enable_gqa=False",

@@ -1,0 +1,232 @@
+"""Causes between two forms of one model are told as between two models of one form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import padiff
+from benchmarks.score.nets import net
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.fault_words import worded_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BATCH, TIME, HEADS, WIDTH = 3, 5, 2, 8
+X = torch.randn(BATCH, TIME, WIDTH, generator=torch.Generator().manual_seed(0))
+
+Thing = Any
+Change = dict[str, Any]
+
+
+def _edits(folder: Path, *models: nn.Module) -> list[str]:
+    """Record two models with the weights of the first; return what is proved, in words."""
+    models[1].load_state_dict(models[0].state_dict())
+    paths = []
+    for name, model in zip(("reference", "candidate"), models, strict=True):
+        with padiff.record(model, name=name, out=folder, phase="forward") as recorder:
+            model(X)
+        paths.append(recorder.path)
+    (step,) = padiff.compare(*paths).steps
+    assert step.executed is not None
+    function = step.executed.function
+    assert (function.answer is Answer.SAME) is (not function.edits)
+    return [worded_edit(edit) for edit in function.edits]
+
+
+def _attend(self: Thing, x: torch.Tensor, given: Change) -> Thing:
+    """Attend along (batch, time), with four axes, or along (time, batch), with three."""
+    query, key, value = self.query(x), self.key(x), self.value(x)
+    query = given.get("query", lambda one: one)(query)
+    key = given.get("key", lambda one: one)(key)
+    axis, scale = given.get("axis", -1), given.get("scale", 0.5)
+    if x.shape[0] == TIME:
+        query, key, value = (
+            one.reshape(TIME, BATCH * HEADS, -1).transpose(0, 1) for one in (query, key, value)
+        )
+        mixed = torch.bmm((torch.bmm(query, key.mT) * scale).softmax(axis), value)
+        return self.last(mixed.transpose(0, 1).reshape(x.shape))
+    query, key, value = (
+        one.reshape(BATCH, TIME, HEADS, -1).transpose(1, 2) for one in (query, key, value)
+    )
+    mixed = (query * scale @ key.mT).softmax(axis) @ value
+    return self.last(mixed.transpose(1, 2).reshape(x.shape))
+
+
+def _transformer(*, along_time: bool = False, **given: Thing) -> nn.Module:
+    def block(given: Change) -> nn.Module:
+        def forward(self: Thing, x: torch.Tensor) -> Thing:
+            x = given.get("residual", torch.add)(x, self.attend(self.norm(x)))
+            return x + given.get("act", functional.gelu)(self.inner(x))
+
+        attend = net(
+            lambda self, x: _attend(self, x, given),
+            **dict.fromkeys(("query", "key", "value", "last"), lambda: nn.Linear(WIDTH, WIDTH)),
+        )
+        return net(
+            forward,
+            attend=lambda: attend,
+            norm=lambda: nn.LayerNorm(WIDTH, eps=given.get("eps", 1e-5)),
+            inner=lambda: nn.Linear(WIDTH, WIDTH),
+        )
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        return self.blocks(x.transpose(0, 1)).transpose(0, 1) if along_time else self.blocks(x)
+
+    return net(forward, blocks=lambda: nn.Sequential(*map(block, ({}, given, {}))))
+
+
+FAULTS: dict[str, tuple[Change, list[str]]] = {
+    "none": ({}, []),
+    "scale": ({"scale": 0.6}, ["other of mul: 0.6 where the reference has 0.5"]),
+    "axis": ({"axis": -2}, ["dim of softmax: -2 where the reference has -1"]),
+    "residual": ({"residual": lambda _, x: x}, ["left out: add"]),
+    "act": ({"act": functional.silu}, ["silu where the reference has gelu"]),
+    "eps": ({"eps": 1e-3}, ["eps of layer_norm: 0.001 where the reference has 1e-05"]),
+    "query and key": (
+        {"query": torch.tanh, "key": torch.relu},
+        ["too much: tanh", "too much: relu"],
+    ),
+}
+
+
+@pytest.mark.parametrize("along_time", [False, True])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told_whatever_axis_comes_first(
+    fault: str, tmp_path: Path, *, along_time: bool
+) -> None:
+    given, words = FAULTS[fault]
+
+    found = _edits(
+        tmp_path,
+        _transformer(along_time=along_time),
+        _transformer(along_time=not along_time, **given),
+    )
+
+    assert sorted(found) == sorted(words)
+
+
+def test_faults_of_both_operands_of_a_product_are_two(tmp_path: Path) -> None:
+    given, words = FAULTS["query and key"]
+
+    found = _edits(tmp_path, _transformer(), _transformer(**given))
+
+    assert sorted(found) == sorted(words)
+
+
+class _Loop(nn.Module):
+    """An LSTM written out, with the names of torch's weights."""
+
+    def __init__(self, step: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
+        super().__init__()
+        self.step = step
+        for name, weight in nn.LSTM(WIDTH, WIDTH).named_parameters():
+            self.register_parameter(name, weight)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        own: Thing = self
+        hidden = memory = torch.zeros(len(x), WIDTH)
+        made = []
+        for given in x.unbind(1):
+            gates = functional.linear(given, own.weight_ih_l0, own.bias_ih_l0)
+            gates = gates + functional.linear(hidden, own.weight_hh_l0, own.bias_hh_l0)
+            hidden, memory = self.step(memory, *gates.chunk(4, -1))
+            made.append(hidden)
+        return torch.stack(made, 1), None
+
+
+def _step(
+    memory: torch.Tensor, *gates: torch.Tensor, act: Callable[..., torch.Tensor] = torch.tanh
+) -> tuple[torch.Tensor, torch.Tensor]:
+    memory = gates[1].sigmoid() * memory + gates[0].sigmoid() * act(gates[2])
+    return gates[3].sigmoid() * memory.tanh(), memory
+
+
+STEPS: dict[str, tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], list[str]]] = {
+    "none": (_step, []),
+    "activation": (
+        lambda memory, *gates: _step(memory, *gates, act=torch.sigmoid),
+        ["sigmoid where the reference has lstm"],
+    ),
+    "order": (
+        lambda memory, *gates: _step(memory, *gates[:2], *gates[:1:-1]),
+        [
+            "tanh reads torch.Tensor.chunk[3] of rnn where the reference has torch.lstm of rnn",
+            "sigmoid reads torch.Tensor.chunk[2] of rnn where the reference has torch.lstm of rnn",
+        ],
+    ),
+}
+
+
+def _recurrent(make: Callable[[], nn.Module]) -> nn.Module:
+    return net(
+        lambda self, x: self.last(self.rnn(x[:, :3])[0]),
+        rnn=make,
+        last=lambda: nn.Linear(WIDTH, 4),
+    )
+
+
+def test_gates_of_one_activation_are_told_apart_by_what_they_are_made_of(tmp_path: Path) -> None:
+    def exchanged(memory: torch.Tensor, *gates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return _step(memory, gates[1], gates[0], *gates[2:])
+
+    found = _edits(tmp_path, _recurrent(lambda: _Loop(_step)), _recurrent(lambda: _Loop(exchanged)))
+
+    gates = [f"torch.Tensor.sigmoid of rnn, of torch.Tensor.chunk[{place}]" for place in (0, 1)]
+    words = f"mul reads {gates[0]} where the reference has {gates[1]}"
+    assert any(one.startswith(words) for one in found)
+
+
+@pytest.mark.parametrize("fault", STEPS)
+def test_a_fault_in_a_loop_is_told_against_a_recurrent_layer(fault: str, tmp_path: Path) -> None:
+    step, words = STEPS[fault]
+
+    layer = _recurrent(lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True))
+
+    found = _edits(tmp_path, layer, _recurrent(lambda: _Loop(step)))
+
+    assert len(found) == len(words)
+    assert all(one.startswith(start) for one, start in zip(found, words, strict=True))
+
+
+def _guided(*, is_once: bool, act: str = "none", one: float = 1.0) -> nn.Module:
+    """Ask a network with two conditions, in one batch or one after the other."""
+
+    def ask(self: Thing, x: torch.Tensor, factor: float) -> Thing:
+        return self.last(functional.gelu(self.first(x) * factor, approximate=act))
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        pair = x + self.conditions.weight[0], x + self.conditions.weight[1]
+        if is_once:
+            made = self.inner(torch.cat(pair), 1.0).chunk(2)
+        else:
+            made = self.inner(pair[0], 1.0), self.inner(pair[1], one)
+        return made[1] + 3.0 * (made[0] - made[1])
+
+    linear = dict.fromkeys(("first", "last"), lambda: nn.Linear(WIDTH, WIDTH))
+    return net(
+        forward,
+        inner=lambda: net(ask, **linear),
+        conditions=lambda: nn.Embedding(2, WIDTH),
+    )
+
+
+@pytest.mark.parametrize("is_once", [False, True])
+def test_a_fault_of_both_calls_is_told_once_against_one_for_both(
+    tmp_path: Path, *, is_once: bool
+) -> None:
+    found = _edits(tmp_path, _guided(is_once=is_once), _guided(is_once=not is_once, act="tanh"))
+
+    assert found == ["approximate of gelu: tanh where the reference has none"]
+
+
+def test_a_fault_of_one_call_is_told_against_one_for_both(tmp_path: Path) -> None:
+    found = _edits(tmp_path, _guided(is_once=True), _guided(is_once=False, one=1.5))
+
+    assert found == ["other of mul: 1.5 where the reference has 1"]
