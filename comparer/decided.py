@@ -253,9 +253,9 @@ class _Sound:
 
         What one of them cuts off the other one does, too.
         """
-        sides = self._recorded, other._recorded
-        if sides[0] is None or sides[1] is None:
+        if self._recorded is None or other._recorded is None:
             return False
+        sides = self._recorded, other._recorded
         partners: dict[int, int] = {}
         for one, found in zip_longest(*(each.program.operators for each in sides)):
             if one is None or found is None or _kind_of(one) != _kind_of(found):

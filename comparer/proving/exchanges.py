@@ -245,8 +245,8 @@ class Search:
             for (known, own), those in readers.items()
         ]
         is_less = 2 * sum(one.size for one in parts) <= exchange.size
-        ends = {self.numbers[0][known] for known, _ in readers}
-        is_order = any(self.numbers[1][own] in ends for _, own in readers)
+        numbers = {self.numbers[0][known] for known, _ in readers}
+        is_order = any(self.numbers[1][own] in numbers for _, own in readers)
         is_parted = 1 < len(parts) <= _MOST_PARTS and is_less and not is_order
         return parts if is_parted else [exchange]
 

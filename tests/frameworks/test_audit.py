@@ -324,10 +324,13 @@ class _Assigned(torch.autograd.Function):
         return gradient, gradient[ctx.at], None
 
 
+_assign: Callable[..., torch.Tensor] = _Assigned.apply
+
+
 def _assigned(x: torch.Tensor) -> torch.Tensor:
     whole = torch.empty(2, *x.shape)
-    whole = _Assigned.apply(whole, x * 1.5, 0)
-    whole = _Assigned.apply(whole, (whole[0] * 2).tanh(), 1)
+    whole = _assign(whole, x * 1.5, 0)
+    whole = _assign(whole, (whole[0] * 2).tanh(), 1)
     return whole.sum(0)
 
 

@@ -33,7 +33,8 @@ def _edits(folder: Path, *models: nn.Module) -> list[str]:
         with padiff.record(model, name=name, out=folder, phase="forward") as recorder:
             model(X)
         paths.append(recorder.path)
-    (step,) = padiff.compare(*paths).steps
+    reference, candidate = paths
+    (step,) = padiff.compare(reference, candidate).steps
     assert step.executed is not None
     function = step.executed.function
     assert (function.answer is Answer.SAME) is (not function.edits)
