@@ -62,13 +62,16 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     others = others or _of_part(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
-    is_lone = kind in {EditKind.MISSING, EditKind.EXTRA} and known.number is found.number is None
+    is_order = sorted(_forms(known)) == sorted(_forms(found))
+    is_part = known.number is found.number is None and (
+        kind in {EditKind.MISSING, EditKind.EXTRA} or is_order
+    )
     return others or Edit(
         kind=kind,
         reference=known.place,
         candidate=found.place,
         changes=() if change is None else (change,),
-        operators=(known.used_in_part, found.used_in_part) if is_lone else (known.used, found.used),
+        operators=(known.used_in_part, found.used_in_part) if is_part else (known.used, found.used),
     )
 
 
@@ -317,7 +320,8 @@ def _reads(one: End, other: End) -> bool:
 
 
 def _forms(end: End) -> list[tuple[str, str]]:
-    return sorted((node.primitive, repr(node.attributes)) for node in end.nodes)
+    """Return the primitives in order: the root of a sum is not the sum of a root."""
+    return [(node.primitive, repr(node.attributes)) for node in end.nodes]
 
 
 def _is_equal(one: object, two: object) -> bool:

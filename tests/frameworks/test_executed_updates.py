@@ -213,6 +213,18 @@ def test_a_fault_of_an_update_in_another_form_is_one_edit(
         assert words[1] in theirs
 
 
+def test_an_epsilon_inside_a_root_is_told_by_the_order_of_what_is_computed(tmp_path: Path) -> None:
+    known = trained(tmp_path, "torch", lambda p: torch.optim.RMSprop(p, alpha=0.95, eps=1e-6))
+    found = trained_paddle(tmp_path, lambda p: paddle.optimizer.RMSProp(0.01, parameters=p))
+
+    update = executed(known, found)[0].function.update
+
+    assert update is not None
+    assert [worded_edit(edit) for edit in update.edits] == [
+        "add, sqrt in rmsprop_ where the reference has sqrt_, add_, plus 1e-06"
+    ]
+
+
 @pytest.mark.parametrize(
     ("reference", "candidate", "argument"),
     [
