@@ -221,7 +221,7 @@ def test_an_epsilon_inside_a_root_is_told_by_the_order_of_what_is_computed(tmp_p
 
     assert update is not None
     assert [worded_edit(edit) for edit in update.edits] == [
-        "add, sqrt in rmsprop_ where the reference has sqrt_, add_, plus 1e-06"
+        "add, sqrt in rmsprop_ where the reference has sqrt, add_, plus 1e-06"
     ]
 
 
