@@ -21,7 +21,7 @@ from .result import Change, Edit, EditKind
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from padiff.program import Argument
+    from padiff.program import Argument, Operator
 
     from .leaves import Leaves
     from .side import Side
@@ -31,19 +31,26 @@ __all__ = ["differing_draws", "settle_draws"]
 
 def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
     """Yield where partners draw from two distributions: what they drew shows nothing of that."""
+    for (one, known), (two, found) in leaves.masks:
+        if not _is_alike(known, found):
+            yield _drawn_otherwise(sides, (one, two), (Change("share of ones", known, found),))
     for one, two in leaves.cuts:
-        known, found = sides[0].drawn_by(one), sides[1].drawn_by(two)
+        told, own = sides[0].drawn_by(one), sides[1].drawn_by(two)
         changes = tuple(
-            Change(name, known[name], found[name])
-            for name in known
-            if name in found and not _is_alike(known[name], found[name])
+            Change(name, told[name], own[name])
+            for name in told
+            if name in own and not _is_alike(told[name], own[name])
         )
         if changes and Phase.UPDATE not in (one.phase, two.phase):
-            places = (place_of(side, op.id, 1) for side, op in zip(sides, (one, two), strict=True))
-            reference, candidate = places
-            yield Edit(
-                kind=EditKind.ARGUMENT, reference=reference, candidate=candidate, changes=changes
-            )
+            yield _drawn_otherwise(sides, (one, two), changes)
+
+
+def _drawn_otherwise(
+    sides: tuple[Side, Side], operators: tuple[Operator, Operator], changes: tuple[Change, ...]
+) -> Edit:
+    places = (place_of(side, one.id, 1) for side, one in zip(sides, operators, strict=True))
+    reference, candidate = places
+    return Edit(kind=EditKind.ARGUMENT, reference=reference, candidate=candidate, changes=changes)
 
 
 def _is_alike(known: Argument, found: Argument) -> bool:

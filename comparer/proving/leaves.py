@@ -62,6 +62,8 @@ class Leaves:
     what is made of a value of the reference, or shall hold it: of which one, by value id."""
     drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Draws without a partner of which only masks are made that have one, by value id."""
+    masks: list[tuple[tuple[Operator, float], tuple[Operator, float]]] = field(default_factory=list)
+    """What draws masks that are partners, and the share of ones in each."""
     invented: set[int] = field(default_factory=set)
     """Values of the reference of which neither dump holds elements, and which are the same."""
     exact: tuple[dict[int, float | Array], dict[int, float | Array]] = field(
@@ -348,6 +350,8 @@ def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
     found = pair_masks(*masks)
     if len(found) == len(masks[0].arrays):
         leaves.computed.update({own: Image(one, laid=None) for own, one in found.items()})
+        drawn_as = ((masks[0].drawn(one), masks[1].drawn(own)) for own, one in found.items())
+        leaves.masks.extend((one, two) for one, two in drawn_as if one and two)
         for drawn, one in zip(leaves.drawn, masks, strict=True):
             drawn.update(one.covered())
 

@@ -17,11 +17,19 @@ from padiff.program import execute, fitted
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from padiff.program import Leaf, Operator
     from padiff.program.primitives import Array
 
     from .side import Side
 
 __all__ = ["Masks", "pair_masks"]
+
+_UNIFORM = frozenset({"rand", "rand_like", "uniform"})
+"""The last names of operators that draw uniform numbers, without what marks those in place."""
+_RANGE = (("low", "min", 0.0), ("high", "max", 1.0))
+"""What the ends of the range are called, and what they are where nothing is told."""
+_HALVINGS = 30
+"""Until the number at which a mask turns is known to 1e-9 of the range."""
 
 
 class Masks:
@@ -66,6 +74,67 @@ class Masks:
                 behind |= self._followed({term}, set())
         return found
 
+    def drawn(self, mask: int) -> tuple[Operator, float] | None:
+        """Return the operator that draws a mask, and the share of ones that it draws.
+
+        None where a mask follows from several draws, or from one of which that is not known.
+        """
+        lowered = self._side.lowered
+        wanted = lowered.terms[mask]
+        behind = {
+            term for place in lowered.behind([wanted]) for term in lowered.nodes[place].operands
+        }
+        draws = [value for term, value in self._draws.items() if term in behind | {wanted}]
+        if len(draws) != 1:
+            return None
+        operators = [one for one in self._side.program.operators if draws == [*one.outputs]]
+        operators = operators or [one for one in (self._side.draws.get(draws[0]),) if one]
+        if not operators:
+            return None
+        try:
+            share = self._share(operators[0], mask)
+        except (ProgramError, DumpFormatError):
+            return None
+        return None if share is None else (operators[0], share)
+
+    def _share(self, operator: Operator, mask: int) -> float | None:
+        if mask in self._side.draws:  # a dropout, and what it kept
+            given = operator.name, operator.positional, operator.keywords
+            dropped = dict(self._side.table.named(*given)).get("p")
+            return 1 - dropped if isinstance(dropped, float) else None
+        told = self._side.drawn_by(operator)
+        name = operator.name.rpartition(".")[2].strip("_")
+        if name == "bernoulli":
+            if "p" not in told:
+                return self._constant(operator.taken[0])
+            return float(told["p"]) if mask in operator.outputs else None  # type: ignore[arg-type]
+        if name not in _UNIFORM:
+            return None
+        ends = (told.get(one, told.get(other, end)) for one, other, end in _RANGE)
+        low, high = (float(one) for one in ends)  # type: ignore[arg-type]
+        kept = [self._kept_at(operator.outputs[0], end, mask) for end in (low, high)]
+        if None in kept or kept[0] == kept[1]:
+            return None
+        begin, end = low, high
+        for _ in range(_HALVINGS):
+            middle = (begin + end) / 2
+            if self._kept_at(operator.outputs[0], middle, mask) == kept[0]:
+                begin = middle
+            else:
+                end = middle
+        share = (begin - low) / (high - low)
+        return share if kept[0] else 1 - share
+
+    def _kept_at(self, draw: int, number: float, mask: int) -> float | None:
+        """Return what a mask holds everywhere if a number is drawn everywhere."""
+        shape = self._side.program.values[draw].shape
+        drawn: dict[int, Leaf] = {draw: np.full(shape, number)}
+        return _only(execute(self._side.lowered, drawn, [mask])[mask])
+
+    def _constant(self, value: int) -> float | None:
+        """Return the number that all elements of a value are, if it follows from numbers alone."""
+        return _only(execute(self._side.lowered, {}, [value])[value])
+
     def _followed(self, begun: set[int], ends: Container[int]) -> set[int]:
         """Return terms and what follows from them and numbers alone, but not through the ends."""
         found, numbers = set(begun), set[int]()
@@ -105,6 +174,11 @@ def pair_masks(known: Masks, found: Masks) -> dict[int, int]:
         for (one, array), (own, other) in pairs
         if _fits(array, other.shape)
     }  # fmt: skip
+
+
+def _only(array: Array) -> float | None:
+    """Return the number that all elements are, if there is one."""
+    return float(array.flat[0]) if array.size and np.all(array == array.flat[0]) else None
 
 
 def _fits(array: Array, shape: tuple[int, ...]) -> bool:

@@ -41,6 +41,8 @@ from .builder import Builder, NotLoweredError, Term
 
 __all__ = ["DRAWN", "Arguments", "Result", "Row", "Rule", "Table", "row"]
 
+_NO_SETTINGS = frozenset({"dtype", "place", "seed"})
+"""Arguments of operators that draw which say nothing of the distribution."""
 DRAWN = "drawn"
 """The argument that says which elements an operator kept; no framework passes it."""
 
@@ -202,7 +204,7 @@ class Table:
         return {
             key: value
             for key, value in given.items()
-            if isinstance(value, bool | int | float | str)
+            if isinstance(value, bool | int | float | str) and key not in _NO_SETTINGS
         }
 
     def _drawing_arguments(

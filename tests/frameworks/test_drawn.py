@@ -398,6 +398,49 @@ def test_partners_draw_between_the_same_bounds(
     assert {(one.name, one.known, one.found) for edit in edits for one in edit.changes} == expected
 
 
+def _shifted(x: torch.Tensor, share: float) -> torch.Tensor:
+    return x * (torch.empty(4, 6, 1).uniform_(-1, 1) < 2 * share - 1)
+
+
+_KEPT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "of a tensor": lambda x, share: x * torch.bernoulli(torch.full((4, 6, 1), share)),
+    "in place": lambda x, share: x * torch.empty(4, 6, 1).bernoulli_(share),
+    "below": lambda x, share: x * (torch.rand(4, 6, 1) < share),
+    "rounded down": lambda x, share: x * torch.floor(torch.rand(4, 6, 1) + share),
+    "shifted": _shifted,
+    "chosen": lambda x, share: torch.where(torch.rand(4, 6, 1) < share, x, torch.zeros(())),
+}
+"""Ways to keep a share of rows."""
+
+
+class _Keeping(nn.Module):
+    def __init__(self, form: str, share: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.out, self.form, self.share = nn.Linear(16, 8), nn.Linear(8, 4), form, share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.out(_KEPT[self.form](self.into(x), self.share))
+        return made
+
+
+@pytest.mark.parametrize("share", [0.75, 0.5])
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [*((one, "in place") for one in _KEPT if one != "in place"), ("in place", "rounded down")],
+)
+def test_masks_that_are_drawn_in_two_ways_keep_the_same_share(
+    known: str, found: str, share: float, tmp_path: Path
+) -> None:
+    result = compared(tmp_path, _Keeping(known, 0.75), _Keeping(found, share))
+
+    told = [one for edit in function_of(result).edits for one in edit.changes]
+    assert (result.verdict is Verdict.MATCH) == (share == 0.75)
+    assert [(one.known, one.found) for one in told] == [
+        pytest.approx((0.75, 0.5)) for _ in range(share != 0.75)
+    ]
+
+
 class _Attending(nn.Module):
     """Drops shares of attention inside the operator, and scales what it is not asked to."""
 
