@@ -66,10 +66,10 @@ class Image:
 
     def of(self, array: Array, shape: tuple[int, ...]) -> Array:
         """Return what is made of the elements of the reference's value."""
-        if self.laid is None:
-            return fitted(array, shape)
         with np.errstate(all="ignore"):
             made = _FORMULAS[self.formula](array)
+        if self.laid is None:
+            return fitted(made, shape)
         for axis, way in self.laid:
             made = _LAID[way](made, axis, shape[axis])
         return made

@@ -15,7 +15,7 @@ from padiff.program import Image, execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .invented import invented
-from .masks import Masks, pair_masks
+from .masks import Masks, are_turned, pair_masks
 from .settings import exact_settings
 
 if TYPE_CHECKING:
@@ -349,9 +349,12 @@ def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
     masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
     found = pair_masks(*masks)
     if len(found) == len(masks[0].arrays):
-        leaves.computed.update({own: Image(one, laid=None) for own, one in found.items()})
-        drawn_as = ((masks[0].drawn(one), masks[1].drawn(own)) for own, one in found.items())
-        leaves.masks.extend((one, two) for one, two in drawn_as if one and two)
+        for own, one in found.items():
+            drawn_as = masks[0].drawn(one), masks[1].drawn(own)
+            is_turned = are_turned(*drawn_as)
+            leaves.computed[own] = Image(one, "1 - x" if is_turned else "x", laid=None)
+            if drawn_as[0] and drawn_as[1] and not is_turned:
+                leaves.masks.append((drawn_as[0], drawn_as[1]))
         for drawn, one in zip(leaves.drawn, masks, strict=True):
             drawn.update(one.covered())
 

@@ -7,12 +7,13 @@ the masks of both sides are partners in order.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
-from padiff.program import execute, fitted
+from padiff.program import UNIT_ROUNDOFF, execute, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["Masks", "pair_masks"]
+__all__ = ["Masks", "are_turned", "pair_masks"]
 
 _UNIFORM = frozenset({"rand", "rand_like", "uniform"})
 """The last names of operators that draw uniform numbers, without what marks those in place."""
@@ -174,6 +175,18 @@ def pair_masks(known: Masks, found: Masks) -> dict[int, int]:
         for (one, array), (own, other) in pairs
         if _fits(array, other.shape)
     }  # fmt: skip
+
+
+def are_turned(known: tuple[Operator, float] | None, found: tuple[Operator, float] | None) -> bool:
+    """Return whether one mask says what is kept, and the other one what is not, by their shares."""
+    if known is None or found is None or _is_same_share(known[1], found[1]):
+        return False
+    return _is_same_share(known[1], 1 - found[1])
+
+
+def _is_same_share(known: float, found: float) -> bool:
+    """Return whether two shares are one: frameworks may keep them in float32."""
+    return math.isclose(known, found, rel_tol=UNIT_ROUNDOFF["float32"])
 
 
 def _only(array: Array) -> float | None:

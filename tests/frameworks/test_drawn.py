@@ -408,6 +408,7 @@ _KEPT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "below": lambda x, share: x * (torch.rand(4, 6, 1) < share),
     "rounded down": lambda x, share: x * torch.floor(torch.rand(4, 6, 1) + share),
     "shifted": _shifted,
+    "left out": lambda x, share: x.masked_fill(torch.rand(4, 6, 1) >= share, 0.0),
     "chosen": lambda x, share: torch.where(torch.rand(4, 6, 1) < share, x, torch.zeros(())),
 }
 """Ways to keep a share of rows."""
@@ -427,7 +428,11 @@ class _Keeping(nn.Module):
 @pytest.mark.parametrize("share", [0.75, 0.5])
 @pytest.mark.parametrize(
     ("known", "found"),
-    [*((one, "in place") for one in _KEPT if one != "in place"), ("in place", "rounded down")],
+    [
+        *((one, "in place") for one in _KEPT if one not in ("in place", "left out")),
+        ("in place", "rounded down"),
+        ("in place", "left out"),
+    ],
 )
 def test_masks_that_are_drawn_in_two_ways_keep_the_same_share(
     known: str, found: str, share: float, tmp_path: Path
