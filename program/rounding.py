@@ -190,7 +190,7 @@ class Rounding:
             results: What it made of that.
         """
         unit = self.units.get(node.operator, 0.0)
-        if node.primitive == "full" and not _is_held(results[0], unit):
+        if node.primitive == "full" and not is_held(results[0], unit):
             return [self._disturbed(node, -1, results[0], UNIT_ROUNDOFF["float32"])]
         if node.primitive in EXACT:
             made = zip(node.outputs, results, strict=True)
@@ -357,11 +357,12 @@ def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _is_held(number: Array, unit: float) -> bool:
+def is_held(number: Array, unit: float) -> bool:
     """Return whether kernels take a number as it is: those of coarser dtypes take it in float32."""
     if number.dtype.kind != "f" or unit < UNIT_ROUNDOFF["float32"]:
         return True
-    return np.array_equal(number, number.astype(np.float32), equal_nan=True)
+    one = number[(slice(1),) * number.ndim]  # all elements are the same
+    return np.array_equal(one, one.astype(np.float32), equal_nan=True)
 
 
 def unit_of_terms(node: Node, operands: Sequence[Array], unit: float) -> float:

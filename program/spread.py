@@ -16,7 +16,7 @@ import numpy as np
 
 from .execute import Execution, Limits
 from .primitives import VOCABULARY, Array, Kind
-from .rounding import EXACT, in_blocks, is_whole, unit_of_terms
+from .rounding import EXACT, UNIT_ROUNDOFF, in_blocks, is_held, is_whole, unit_of_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +138,7 @@ class _Spreading(Execution):
             super().run_node(node, uses)
             return
         taken = [self.operand(term) for term in node.operands]
-        errors = [self.squares.pop(term, None) for term in node.operands]
+        errors = [self.squares.pop(term, self._of_number(term)) for term in node.operands]
         output = node.outputs[0]
         uses[output] += 1  # so that it is still there below
         super().run_node(node, uses)
@@ -147,6 +147,17 @@ class _Spreading(Execution):
         unit = 0.0 if node.primitive in EXACT else self._units.get(node.operator, 0.0)
         if parts or unit:
             self.squares[output] = _squares(self.arrays[output], unit, parts)
+
+    def _of_number(self, term: int) -> Array | None:
+        """Return the square of the error of a number that a kernel takes in float32."""
+        place = self.lowered.producers.get(term)
+        node = None if place is None else self.lowered.nodes[place]
+        if node is None or node.primitive != "full":
+            return None
+        number = self.operand(term)
+        if is_held(number, self._units.get(node.operator, 0.0)):
+            return None
+        return np.asarray(np.square(UNIT_ROUNDOFF["float32"] * number))
 
     def _contributions(
         self, node: Node, taken: list[Array], errors: list[Array | None]
