@@ -355,8 +355,8 @@ def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
             leaves.computed[own] = Image(one, "1 - x" if is_turned else "x", laid=None)
             if drawn_as[0] and drawn_as[1] and not is_turned:
                 leaves.masks.append((drawn_as[0], drawn_as[1]))
-        for drawn, one in zip(leaves.drawn, masks, strict=True):
-            drawn.update(one.covered())
+        for drawn, each in zip(leaves.drawn, masks, strict=True):
+            drawn.update(each.covered())
 
 
 def _draws_by_form(
