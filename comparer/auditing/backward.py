@@ -263,6 +263,9 @@ class _Way:
         if maker is not None and maker.primitive in _TRIANGLES:  # the rest goes nowhere
             offset = dict(maker.attributes).get("offset", 0)
             self.direction = _TRIANGLES[maker.primitive](self.direction, offset)
+        if _is_factorised(known.lowered.terms[value], parts):
+            # One half is read, and both get half of its gradient.
+            self.direction = (self.direction + np.swapaxes(self.direction, -1, -2)) / 2
         self._sizes = np.abs(self._point[is_finite & (np.abs(self._point) > NOTHING)])
         self.size = float(np.sqrt(np.mean(self._sizes**2))) if self._sizes.size else 1.0
         """Root mean square of the elements."""
@@ -465,6 +468,14 @@ def _held(term: int, parts: Sequence[Part]) -> set[int]:
     nodes = (node for part in parts for node in part.nodes if term in node.operands[:1])
     rows = (dict(node.attributes).get("held") for node in nodes if node.primitive == "take")
     return {int(one) for one in rows if isinstance(one, int)}
+
+
+def _is_factorised(term: int, parts: Sequence[Part]) -> bool:
+    """Return whether a reader takes a value for a symmetric matrix, as it lies or turned."""
+    nodes = [node for part in parts for node in part.nodes]
+    turned = (one for one in nodes if one.primitive == "transpose" and one.operands == (term,))
+    ends = {term, *(output for node in turned for output in node.outputs)}
+    return any(one.primitive == "cholesky" and one.operands[0] in ends for one in nodes)
 
 
 def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:

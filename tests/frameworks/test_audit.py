@@ -340,6 +340,12 @@ def _triangles(x: torch.Tensor) -> torch.Tensor:
     return torch.cholesky_solve(x * 1.5, root)
 
 
+def _factors(x: torch.Tensor) -> torch.Tensor:
+    """Factorise a symmetric matrix: kernels read one half of it, and both get a gradient."""
+    matrix = x @ x.mT + 9 * torch.eye(len(x))
+    return torch.linalg.cholesky(matrix) @ torch.linalg.cholesky(matrix * 2, upper=True) @ x
+
+
 PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "a copy and what it is copied from": (_shared_by_copies, "operators"),
     "masked by -inf": (_masked(-torch.inf), "operators"),
@@ -354,6 +360,7 @@ PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
     "written through a view": (_written_through_a_view, "operators"),
     "written unseen": (_assigned, "operators"),
     "triangles": (_triangles, "operators"),
+    "factors": (_factors, "operators"),
     "norms of two rows, whose gradients cancel": (_of_two_rows, "full"),
 }
 

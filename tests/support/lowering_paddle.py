@@ -510,8 +510,8 @@ CASES: dict[str, tuple[str, ...]] = {
         for unit in (True, False)
     ),
     "cholesky": (
-        "paddle.eye(3, dtype='float64') * 9 + p(1) * 0.1, False",
-        "paddle.eye(3, dtype='float64') * 9 + p(1) * 0.1, True",
+        "paddle.eye(3, dtype='float64') * 9 + p(3, 1) * 0.1, False",
+        "paddle.eye(3, dtype='float64') * 9 + p(1, 3) * 0.1, True",
     ),
     "cholesky_solve": ("f(3, 2), f(3, 3), True", "f(3, 2), f(3, 3), False"),
     "eigvalsh": ("f(4, 4), 'L', False", "f(2, 3, 3), 'U', False", "f(3, 3), 'L', True"),
@@ -756,6 +756,7 @@ OTHER_GRADIENTS = (
     ("group_norm", "None, None", "wrong without scale and bias"),
     ("triangular_solve", "False, True, True", "the diagonal that stands for ones gets a gradient"),
     ("triangular_solve", "False, False, True", "the diagonal that stands for ones gets a gradient"),
+    ("cholesky", "", "by convention spread over both triangles"),
     ("cholesky_solve", "", "the triangle that is not read gets a gradient"),
     ("eigvalsh", "", "by convention spread over both triangles"),
     (

@@ -140,12 +140,8 @@ def solve_triangular(b: Builder, x: Term, y: Term, *, upper: bool, unit: bool) -
 
 
 def cholesky(b: Builder, x: Term, *, upper: bool) -> Term:
-    """Return the triangle whose product with its transpose is the matrix.
-
-    Kernels read one half of the matrix, and give both the same gradient.
-    """
-    other = swap(b, x, -1, -2)
-    result = b("cholesky", b("mul", b("add", x, other), 0.5))
+    """Return the triangle whose product with its transpose is the matrix."""
+    result = b("cholesky", swap(b, x, -1, -2) if upper else x)
     return swap(b, result, -1, -2) if upper else result
 
 
