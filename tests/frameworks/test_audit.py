@@ -347,7 +347,8 @@ def _factors(x: torch.Tensor) -> torch.Tensor:
         torch.linalg.cholesky(rows @ rows.mT + size * torch.eye(len(rows)), upper=upper)
         for size, upper in ((1, False), (2, True))
     ]
-    return (roots[0] * roots[1]) @ rows
+    made: torch.Tensor = (roots[0] * roots[1]) @ rows
+    return made
 
 
 PLACES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
