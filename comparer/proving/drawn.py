@@ -5,15 +5,14 @@ Two ports may run their branches in another order, and draw in another order the
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase
 from padiff.pairing import IDENTITY
-from padiff.program import UNIT_ROUNDOFF
 
 from .leaves import LeafPair
+from .masks import is_same_number
 from .numbering import Numbering
 from .parting import place_of
 from .result import Change, Edit, EditKind
@@ -32,7 +31,7 @@ __all__ = ["differing_draws", "settle_draws"]
 def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
     """Yield where partners draw from two distributions: what they drew shows nothing of that."""
     for (one, known), (two, found) in leaves.masks:
-        if not _is_alike(known, found):
+        if not is_same_number(known, found):
             yield _drawn_otherwise(sides, (one, two), (Change("share of ones", known, found),))
     for one, two in leaves.cuts:
         told, own = sides[0].drawn_by(one), sides[1].drawn_by(two)
@@ -54,9 +53,9 @@ def _drawn_otherwise(
 
 
 def _is_alike(known: Argument, found: Argument) -> bool:
-    """Return whether two arguments are the same; one framework may keep a number in float32."""
+    """Return whether two arguments are the same."""
     if isinstance(known, int | float) and isinstance(found, int | float):
-        return math.isclose(known, found, rel_tol=UNIT_ROUNDOFF["float32"])
+        return is_same_number(known, found)
     return known == found
 
 

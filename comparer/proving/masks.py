@@ -2,7 +2,8 @@
 
 One port calls a dropout, another one draws uniform numbers and asks which are above a share, or
 rounds them down. What follows from draws alone and holds nothing but zeros and ones is a mask, and
-the masks of both sides are partners in order.
+the masks of both sides are partners in order. What a mask is drawn with shows how large a share of
+ones it has: partners have the same, unless one says what is kept and the other what is not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["Masks", "are_turned", "pair_masks"]
+__all__ = ["Masks", "are_turned", "is_same_number", "pair_masks"]
 
 _UNIFORM = frozenset({"rand", "rand_like", "uniform"})
 """The last names of operators that draw uniform numbers, without what marks those in place."""
@@ -88,15 +89,15 @@ class Masks:
         draws = [value for term, value in self._draws.items() if term in behind | {wanted}]
         if len(draws) != 1:
             return None
-        operators = [one for one in self._side.program.operators if draws == [*one.outputs]]
-        operators = operators or [one for one in (self._side.draws.get(draws[0]),) if one]
-        if not operators:
+        makers = (one for one in self._side.program.operators if draws == [*one.outputs])
+        operator = self._side.draws.get(draws[0]) or next(makers, None)
+        if operator is None:
             return None
         try:
-            share = self._share(operators[0], mask)
+            share = self._share(operator, mask)
         except (ProgramError, DumpFormatError):
             return None
-        return None if share is None else (operators[0], share)
+        return None if share is None else (operator, share)
 
     def _share(self, operator: Operator, mask: int) -> float | None:
         if mask in self._side.draws:  # a dropout, and what it kept
@@ -179,13 +180,13 @@ def pair_masks(known: Masks, found: Masks) -> dict[int, int]:
 
 def are_turned(known: tuple[Operator, float] | None, found: tuple[Operator, float] | None) -> bool:
     """Return whether one mask says what is kept, and the other one what is not, by their shares."""
-    if known is None or found is None or _is_same_share(known[1], found[1]):
+    if known is None or found is None or is_same_number(known[1], found[1]):
         return False
-    return _is_same_share(known[1], 1 - found[1])
+    return is_same_number(known[1], 1 - found[1])
 
 
-def _is_same_share(known: float, found: float) -> bool:
-    """Return whether two shares are one: frameworks may keep them in float32."""
+def is_same_number(known: float, found: float) -> bool:
+    """Return whether two settings of draws are one: a framework may keep a number in float32."""
     return math.isclose(known, found, rel_tol=UNIT_ROUNDOFF["float32"])
 
 
