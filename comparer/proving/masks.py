@@ -100,6 +100,7 @@ class Masks:
         return None if share is None else (operator, share)
 
     def _share(self, operator: Operator, mask: int) -> float | None:
+        """Return the share of ones; what ``bernoulli`` draws is a mask itself."""
         if mask in self._side.draws:  # a dropout, and what it kept
             given = operator.name, operator.positional, operator.keywords
             dropped = dict(self._side.table.named(*given)).get("p")
@@ -107,20 +108,25 @@ class Masks:
         told = self._side.drawn_by(operator)
         name = operator.name.rpartition(".")[2].strip("_")
         if name == "bernoulli":
-            if "p" not in told:
+            share = told.get("p")
+            if share is None:
                 return self._constant(operator.taken[0])
-            return float(told["p"]) if mask in operator.outputs else None  # type: ignore[arg-type]
+            return float(share)  # type: ignore[arg-type]
         if name not in _UNIFORM:
             return None
         ends = (told.get(one, told.get(other, end)) for one, other, end in _RANGE)
         low, high = (float(one) for one in ends)  # type: ignore[arg-type]
-        kept = [self._kept_at(operator.outputs[0], end, mask) for end in (low, high)]
+        return self._share_of_range(operator.outputs[0], mask, low, high)
+
+    def _share_of_range(self, draw: int, mask: int, low: float, high: float) -> float | None:
+        """Return the share of ones where a mask turns once in the range that is drawn from."""
+        kept = [self._kept_at(draw, end, mask) for end in (low, high)]
         if None in kept or kept[0] == kept[1]:
             return None
         begin, end = low, high
         for _ in range(_HALVINGS):
             middle = (begin + end) / 2
-            if self._kept_at(operator.outputs[0], middle, mask) == kept[0]:
+            if self._kept_at(draw, middle, mask) == kept[0]:
                 begin = middle
             else:
                 end = middle
