@@ -15,7 +15,7 @@ from padiff.program import Image, execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .invented import invented
-from .masks import Masks, are_turned, pair_masks
+from .masks import Masks, are_turned, drawn_in_two_ways, pair_masks
 from .settings import exact_settings
 
 if TYPE_CHECKING:
@@ -345,6 +345,9 @@ def _pair_draws(
 
 def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
     """Pair the masks of draws that have no partner: they are drawn in two ways."""
+    for pair in [*drawn_in_two_ways(leaves.cuts, (reference, candidate))]:
+        leaves.cuts.remove(pair)
+        del leaves.pairs[pair[1].outputs[0]]
     taken = {one for pair in leaves.pairs.values() for one in pair.reference}
     masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
     found = pair_masks(*masks)

@@ -17,14 +17,14 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF, execute, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable, Iterator
 
     from padiff.program import Leaf, Operator
     from padiff.program.primitives import Array
 
     from .side import Side
 
-__all__ = ["Masks", "are_turned", "is_same_number", "pair_masks"]
+__all__ = ["Masks", "are_turned", "drawn_in_two_ways", "is_same_number", "pair_masks"]
 
 _UNIFORM = frozenset({"rand", "rand_like", "uniform"})
 """The last names of operators that draw uniform numbers, without what marks those in place."""
@@ -76,21 +76,26 @@ class Masks:
                 behind |= self._followed({term}, set())
         return found
 
-    def drawn(self, mask: int) -> tuple[Operator, float] | None:
-        """Return the operator that draws a mask, and the share of ones that it draws.
-
-        None where a mask follows from several draws, or from one of which that is not known.
-        """
+    def draw_of(self, mask: int) -> int | None:
+        """Return the draw that a mask follows from, if it is one alone."""
         lowered = self._side.lowered
         wanted = lowered.terms[mask]
         behind = {
             term for place in lowered.behind([wanted]) for term in lowered.nodes[place].operands
         }
         draws = [value for term, value in self._draws.items() if term in behind | {wanted}]
-        if len(draws) != 1:
+        return draws[0] if len(draws) == 1 else None
+
+    def drawn(self, mask: int) -> tuple[Operator, float] | None:
+        """Return the operator that draws a mask, and the share of ones that it draws.
+
+        None where a mask follows from several draws, or from one of which that is not known.
+        """
+        draw = self.draw_of(mask)
+        if draw is None:
             return None
-        makers = (one for one in self._side.program.operators if draws == [*one.outputs])
-        operator = self._side.draws.get(draws[0]) or next(makers, None)
+        makers = (one for one in self._side.program.operators if [*one.outputs] == [draw])
+        operator = self._side.draws.get(draw) or next(makers, None)
         if operator is None:
             return None
         try:
@@ -106,13 +111,12 @@ class Masks:
             dropped = dict(self._side.table.named(*given)).get("p")
             return 1 - dropped if isinstance(dropped, float) else None
         told = self._side.drawn_by(operator)
-        name = operator.name.rpartition(".")[2].strip("_")
-        if name == "bernoulli":
+        if operator.name.rpartition(".")[2].strip("_") == "bernoulli":
             share = told.get("p")
             if share is None:
                 return self._constant(operator.taken[0])
             return float(share)  # type: ignore[arg-type]
-        if name not in _UNIFORM:
+        if not _is_uniform(operator):
             return None
         ends = (told.get(one, told.get(other, end)) for one, other, end in _RANGE)
         low, high = (float(one) for one in ends)  # type: ignore[arg-type]
@@ -136,12 +140,15 @@ class Masks:
     def _kept_at(self, draw: int, number: float, mask: int) -> float | None:
         """Return what a mask holds everywhere if a number is drawn everywhere."""
         shape = self._side.program.values[draw].shape
-        drawn: dict[int, Leaf] = {draw: np.full(shape, number)}
-        return _only(execute(self._side.lowered, drawn, [mask])[mask])
+        return _only(self.made(mask, {draw: np.full(shape, number)}))
 
     def _constant(self, value: int) -> float | None:
         """Return the number that all elements of a value are, if it follows from numbers alone."""
-        return _only(execute(self._side.lowered, {}, [value])[value])
+        return _only(self.made(value, {}))
+
+    def made(self, value: int, drawn: dict[int, Leaf]) -> Array:
+        """Return what the program makes of what is drawn, in float64."""
+        return execute(self._side.lowered, drawn, [value])[value]
 
     def _followed(self, begun: set[int], ends: Container[int]) -> set[int]:
         """Return terms and what follows from them and numbers alone, but not through the ends."""
@@ -182,6 +189,43 @@ def pair_masks(known: Masks, found: Masks) -> dict[int, int]:
         for (one, array), (own, other) in pairs
         if _fits(array, other.shape)
     }  # fmt: skip
+
+
+def drawn_in_two_ways(
+    cuts: Iterable[tuple[Operator, Operator]], sides: tuple[Side, Side]
+) -> Iterator[tuple[Operator, Operator]]:
+    """Yield partners that draw numbers of which two formulas make masks of the same share of ones.
+
+    ``rand < p`` and ``floor(rand + p)``: not what is drawn is the same, but how many are kept.
+    """
+    uniform = [pair for pair in cuts if all(map(_is_uniform, pair))]
+    if not uniform:
+        return
+    wanted = [{pair[which].outputs[0] for pair in uniform} for which in (0, 1)]
+    both = tuple(
+        Masks(side, {one.id for one in side.program.values} - draws)
+        for side, draws in zip(sides, wanted, strict=True)
+    )
+    known, found = ({masks.draw_of(one): one for one in masks.arrays} for masks in both)
+    covered = [
+        masks.covered() & draws.keys() for masks, draws in zip(both, (known, found), strict=True)
+    ]
+    for pair in uniform:
+        one, own = (operator.outputs[0] for operator in pair)
+        if one not in covered[0] or own not in covered[1]:
+            continue
+        try:
+            made = both[1].made(found[own], {own: sides[0].recorded_leaf(one)})
+        except (ProgramError, DumpFormatError):
+            continue
+        if not np.array_equal(made, both[0].arrays[known[one]]):
+            shares = both[0].drawn(known[one]), both[1].drawn(found[own])
+            if shares[0] and shares[1] and is_same_number(shares[0][1], shares[1][1]):
+                yield pair
+
+
+def _is_uniform(operator: Operator) -> bool:
+    return operator.name.rpartition(".")[2].strip("_") in _UNIFORM
 
 
 def are_turned(known: tuple[Operator, float] | None, found: tuple[Operator, float] | None) -> bool:

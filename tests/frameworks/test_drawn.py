@@ -446,6 +446,17 @@ def test_masks_that_are_drawn_in_two_ways_keep_the_same_share(
     ]
 
 
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [("below", "rounded down"), ("chosen", "rounded down"), ("rounded down", "below")],
+)
+def test_one_draw_makes_a_mask_by_two_formulas(known: str, found: str, tmp_path: Path) -> None:
+    same = compared(tmp_path / "same", _Keeping(known, 0.75), _Keeping(found, 0.75))
+    other = compared(tmp_path / "other", _Keeping(known, 0.75), _Keeping(found, 0.5))
+
+    assert (same.verdict, other.verdict) == (Verdict.MATCH, Verdict.DIVERGED)
+
+
 class _Attending(nn.Module):
     """Drops shares of attention inside the operator, and scales what it is not asked to."""
 
