@@ -102,5 +102,23 @@ class Operators(Protocol):
     def may_draw(self, name: str) -> bool:
         """Return whether an operator of this name may draw random numbers."""
 
+    def kept_inside(
+        self,
+        name: str,
+        given: tuple[tuple[Any, ...], dict[str, Any]],
+        made: object,
+        before: Hashable,
+    ) -> Tensor | None:
+        """Return which elements an operator kept of what it made on its way, as far as is known.
+
+        It has just been called, and drew random numbers; where this is missing, nobody knows.
+
+        Args:
+            name: Of the operator.
+            given: What it was called with.
+            made: What it returned.
+            before: What ``random_state`` was before.
+        """
+
     def mode(self) -> int:
         """Return the ``Mode`` bits of autocast and of building no graph, as they are now."""

@@ -11,7 +11,16 @@ from .lazynames import lazy_names
 
 if TYPE_CHECKING:
     from .address import CALL_ROLES, Address, Phase, Role
-    from .arguments import Argument, Dtype, Opaque, Slice, ValueRef, referenced_values, renumbered
+    from .arguments import (
+        DRAWN,
+        Argument,
+        Dtype,
+        Opaque,
+        Slice,
+        ValueRef,
+        referenced_values,
+        renumbered,
+    )
     from .digest import digest_of
     from .dtypes import DTYPE_NAMES, dtype_name, is_floating, numpy_dtype
     from .errors import (
@@ -64,6 +73,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CALL_ROLES",
     "DEFAULT_SAMPLE",
+    "DRAWN",
     "DTYPE_NAMES",
     "FORMAT_VERSION",
     "JSON",
@@ -143,6 +153,7 @@ _HOMES = {
     "ConfigError": "errors",
     "Content": "schema",
     "DEFAULT_SAMPLE": "sampling",
+    "DRAWN": "arguments",
     "DTYPE_NAMES": "dtypes",
     "Draw": "schema",
     "Dtype": "arguments",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "DRAWN",
     "Argument",
     "Dtype",
     "Opaque",
@@ -19,6 +20,10 @@ __all__ = [
     "referenced_values",
     "renumbered",
 ]
+
+
+DRAWN = "drawn"
+"""The argument that says which elements an operator kept; no framework passes it."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

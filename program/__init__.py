@@ -21,7 +21,6 @@ from .graph import (
 )
 from .images import DERIVED_ROUNDINGS, Image, fitted, is_near_table, made_of
 from .lowering import (
-    DRAWN,
     OVERWRITE,
     TABLES,
     Lowered,
@@ -54,7 +53,6 @@ __all__ = [
     "CHOOSING",
     "COMMUTATIVE",
     "DERIVED_ROUNDINGS",
-    "DRAWN",
     "EXACT",
     "LAYOUT",
     "LINEAR",

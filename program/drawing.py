@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
+from padiff.dumpfile import DRAWN, DumpFormatError, LeafKind, ProgramError
 
 from .execute import execute
 from .graph import Operator, Value, ValueRef
-from .lowering import DRAWN, lower
+from .lowering import lower
 from .read import read_program
 from .rounding import UNIT_ROUNDOFF
 

@@ -83,10 +83,7 @@ def _better(
     leaves: Leaves, sides: tuple[Side, Side], numbering: Numbering
 ) -> Iterator[tuple[int, int]]:
     """Yield draws of the candidate whose partner is another, each with one for the same."""
-    known, found = (
-        {one: _what_for(side, one, numbers) for one in side.draws}
-        for side, numbers in zip(sides, numbering.both, strict=True)
-    )
+    known, found = map(_what_for, sides, numbering.both)
     wrong, settled = list[int](), set[int]()
     for own, what in found.items():
         pair = leaves.pairs.get(own)
@@ -103,10 +100,16 @@ def _better(
             yield own, left[found[own]].popleft()
 
 
-def _what_for(side: Side, draw: int, numbers: Sequence[int]) -> Hashable:
-    """Return the expression that an operator took, and the shape of what it drew."""
-    taken = (numbers[side.lowered.terms[one]] for one in side.draws[draw].taken if one != draw)
-    return tuple(taken), side.program.values[draw].shape
+def _what_for(side: Side, numbers: Sequence[int]) -> dict[int, Hashable]:
+    """Return the expressions of which each draw says what is kept, and its shape."""
+    terms, values = side.lowered.terms, side.program.values
+    draws = {terms[draw]: draw for draw in side.draws if draw in terms}
+    taken: dict[int, tuple[int, ...]] = dict.fromkeys(side.draws, ())
+    for node in side.lowered.nodes:
+        for term in draws.keys() & node.operands:
+            others = (numbers[one] for one in node.operands if one != term)
+            taken[draws[term]] += tuple(others)
+    return {draw: (others, values[draw].shape) for draw, others in taken.items()}
 
 
 def _exchange(leaves: Leaves, reference: Side, better: Mapping[int, int]) -> None:

@@ -86,6 +86,8 @@ def _of_part(known: End, found: End, kind: EditKind) -> Edit | None:
         operators = part, found.own[0]
     else:
         return None
+    if operators[0].name.rpartition(".")[2] == operators[1].name.rpartition(".")[2]:
+        return None  # of two frameworks
     ends = tuple(zip((known, found), operators, strict=True))
     places = [replace(place_of(end.side, one.id, 1), slice=(one.id,)) for end, one in ends]
     used = tuple(end.used_of([one]) for end, one in ends)

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import LeafKind
-from padiff.program import DRAWN, ValueRef
+from padiff.dumpfile import DRAWN, LeafKind
+from padiff.program import ValueRef
 
 from .numbering import LAYOUT
 from .parting import place_of
@@ -143,20 +143,15 @@ class End:
         return replace(used, parts=parts, arguments=numbers if parts else used.arguments)
 
     def _parts_of(self, operator: Operator) -> tuple[str, ...]:
-        """Return what an operator computes between if it goes on behind; nothing if it does not."""
-        made = {self.lowered.computed(value) for value in operator.outputs}
-        place = self.lowered.producers.get(self.term, -1)
-        if place < 0 or self.lowered.nodes[place].operator != operator.id or self.term in made:
-            return ()
-        own = (node for node in self.lowered.nodes if node.operator == operator.id)
-        if not any(self.term in node.operands for node in own):
-            return ()
+        """Return what an operator computes between if that is a part; nothing if it is all."""
         names = {
             place: node.primitive
             for place, node in enumerate(self.lowered.nodes)
             if node.operator == operator.id and node.primitive not in _CONSTANT | LAYOUT
         }
         between = [place for place in self.places if place in names]
+        if len(between) == len(names):
+            return ()
         parts = {place: names[place] for place in between}
         for place in between:
             if (summed := self._averaged(place)) in parts:

@@ -326,7 +326,7 @@ def _pair_draws(
     In order within paired modules, then of all that have the same shape; what one side drew more
     often stands for itself.
     """
-    known, found = ({one.outputs[0]: id_ for id_, one in side.draws.items()} for side in sides)
+    known, found = (dict(_dropped_of_results(side)) for side in sides)
     for pair in made:
         parts = tuple(known[value] for value in pair.reference if value in known)
         if pair.candidate in found and len(parts) == len(pair.reference):
@@ -341,6 +341,14 @@ def _pair_draws(
         for form in firsts.keys() & seconds.keys():
             for one, two in zip(firsts[form], seconds[form], strict=False):
                 leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
+
+
+def _dropped_of_results(side: Side) -> Iterator[tuple[int, int]]:
+    """Yield what operators made with the draw that says which elements of that were kept."""
+    values = side.program.values
+    for draw, operator in side.draws.items():
+        if values[draw].shape == values[operator.outputs[0]].shape:
+            yield operator.outputs[0], draw
 
 
 def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:

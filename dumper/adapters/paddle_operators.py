@@ -72,6 +72,8 @@ _WRITING: Final = {
 
 Of those in place (``full_``, ``exponential_``) some raise it and some do not.
 """
+_LAYERS: Final = 9
+"""Where ``rnn`` has the number of its layers."""
 
 
 @cache
@@ -312,6 +314,20 @@ class PaddleOperators(PatchedOperators):
     def may_draw(self, name: str) -> bool:
         """Look the last part of the name up, of operators in place and others alike."""
         return _may_draw(name)
+
+    def kept_inside(
+        self,
+        name: str,
+        given: tuple[tuple[Any, ...], dict[str, Any]],
+        made: Any,  # noqa: ANN401
+        before: Hashable,
+    ) -> paddle.Tensor | None:
+        """Take what recurrent layers return of that: they keep the same between all layers."""
+        if name.rpartition(".")[2] != "rnn":
+            return None
+        layers = given[0][_LAYERS]
+        kept: paddle.Tensor = made[1].astype("bool")
+        return kept if layers == 2 else paddle.stack([kept] * (layers - 1))  # noqa: PLR2004
 
     def mode(self) -> int:
         """Ask Paddle's tracer for autocast and for its grad mode."""

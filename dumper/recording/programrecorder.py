@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from padiff.dumpfile import (
+    DRAWN,
     Argument,
     LeafKind,
     Mode,
@@ -304,13 +305,40 @@ class ProgramRecorder:
         try:
             with self._lock:
                 mode = self._operators.mode()
-                own = kwargs.get("generator") is not None  # whose state nobody looks at
-                if drawn is not None and (own or drawn != self._adapter.random_state()):
+                if drawn is not None and self._has_drawn(
+                    name, (args, kwargs), result, drawn, taken
+                ):
                     mode |= _RANDOM
                 self._add(name, kind, taken, result, mode, self._sources.of_caller(frame))
         except Exception as error:
             self._fail(name, error)
         return result
+
+    def _has_drawn(
+        self,
+        name: str,
+        given: tuple[tuple[Any, ...], dict[str, Any]],
+        made: object,
+        before: Hashable,
+        taken: _Taken,
+    ) -> bool:
+        """Return whether what an operator made was drawn; what it dropped inside is an argument."""
+        if given[1].get("generator") is not None:  # whose state nobody looks at
+            return True
+        if before == self._adapter.random_state():
+            return False
+        ask = getattr(self._operators, "kept_inside", None)  # adapters of others may lack it
+        kept = None if ask is None else ask(name, given, made, before)
+        if kept is None:
+            return True
+        value = self._builder.add_value(
+            dtype=self._dtype(kept),
+            shape=self._operators.shape(kept),
+            content=self._store(kept, self._lone),
+            kind=LeafKind.RANDOM,
+        )
+        taken.arguments.append((DRAWN, ValueRef(value)))
+        return False
 
     def _is_input(self, taken: _Taken, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Return whether an operator only hands the model, or the loss, an array of numpy.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from .builder import Builder, Node, NotLoweredError, Term
 from .lower import Lowered, lower
 from .overwriting import OVERWRITE, is_view
-from .rules import DRAWN, Row, Table
+from .rules import Row, Table
 from .tables import TABLES
 from .unrolling import unrolled
 
 __all__ = [
-    "DRAWN",
     "OVERWRITE",
     "TABLES",
     "Builder",

@@ -39,12 +39,10 @@ from padiff.program.graph import ValueRef
 
 from .builder import Builder, NotLoweredError, Term
 
-__all__ = ["DRAWN", "Arguments", "Result", "Row", "Rule", "Table", "row"]
+__all__ = ["Arguments", "Result", "Row", "Rule", "Table", "row"]
 
 _NO_SETTINGS = frozenset({"dtype", "place", "seed"})
 """Arguments of operators that draw which say nothing of the distribution."""
-DRAWN = "drawn"
-"""The argument that says which elements an operator kept; no framework passes it."""
 
 
 class Arguments:

@@ -49,8 +49,8 @@ def dropout(
         share: Of the elements that are dropped.
         is_scaled: Whether those that are kept are divided by their share.
     """
-    scaled = x * (1.0 / (1.0 - b.term(float(share)))) if is_scaled else x
-    return _kept(b, drawn, scaled, 0.0)
+    kept = _kept(b, drawn, x, 0.0)
+    return kept * (1.0 / (1.0 - b.term(float(share)))) if is_scaled else kept
 
 
 def alpha_dropout(b: Builder, x: Term, drawn: Term | None, share: float) -> Term:

@@ -10,6 +10,8 @@ from padiff.program.primitives import Kind
 from .shaping import as_float, positions, repeat_each, swap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from padiff.program.lowering.builder import Builder, Term
 
 __all__ = ["attention", "causal_mask", "masked_scores", "safe_softmax"]
@@ -46,6 +48,7 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     grouped: bool = False,
+    drop: Callable[[Term], Term] = lambda weights: weights,
 ) -> Term:
     """Attend; axes (…, head, position, feature).
 
@@ -56,6 +59,7 @@ def attention(
         causal: Whether a query sees keys up to its own position only, counted from the start.
         scale: None for one over the root of the features.
         grouped: Whether fewer heads of keys serve several heads of queries.
+        drop: Drops some of the weights.
     """
     query, key, value = operands
     if grouped and query.shape[-3] != key.shape[-3]:
@@ -69,4 +73,4 @@ def attention(
     weights = safe_softmax(b, scores) if causal or mask is not None else None
     if weights is None:
         weights = b("softmax", scores, axis=scores.ndim - 1)
-    return weights @ as_float(b, value)
+    return drop(weights) @ as_float(b, value)

@@ -9,14 +9,15 @@ import numpy as np
 
 from padiff.program.primitives import Kind
 
+from .activations import dropout
 from .shaping import filled, reshape, split, stack, swap, unbind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["Weights", "cell", "layers", "packed", "padded"]
+__all__ = ["Weights", "cell", "dropping", "layers", "packed", "padded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Weights:
     state_bias: Term | None = None
 
 
-def layers(
+def layers(  # noqa: PLR0913
     b: Builder,
     x: Term,
     states: Sequence[Term],
@@ -38,8 +39,19 @@ def layers(
     mode: str,
     directions: int,
     lengths: Term | None = None,
+    drop: Callable[[Term, int], Term] = lambda x, _: x,
 ) -> tuple[Term, ...]:
     """Run all layers; axes (time, batch, feature), states (layer · direction, batch, hidden).
+
+    Args:
+        b: What builds.
+        x: The values of the sequence.
+        states: The first states: one, or two of an LSTM.
+        weights: Of all layers and directions.
+        mode: Which kind of cell.
+        directions: One or two.
+        lengths: How long each row is; None if all are as long.
+        drop: Drops elements of what a layer hands to the next, by the number of the layer.
 
     Returns:
         The values of the last layer, and the last states of all.
@@ -58,7 +70,34 @@ def layers(
             for states_, state in zip(last, result[1:], strict=True):
                 states_.append(state)
         x = parts[0] if directions == 1 else b("concat", *parts, axis=2)
+        x = drop(x, layer) if layer + 1 < len(weights) // directions else x
     return x, *(stack(b, states_, 0) for states_ in last)
+
+
+def dropping(
+    b: Builder, drawn: Term | None, share: float, counts: Sequence[int] | None = None
+) -> Callable[[Term, int], Term]:
+    """Return what drops elements between layers.
+
+    Args:
+        b: What builds.
+        drawn: Which elements are kept, of several borders of layers behind each other on one more
+            axis in front; None if nobody knows.
+        share: Of the elements that are dropped.
+        counts: How many rows go on in each step, where what was drawn is packed.
+    """
+
+    def drop(x: Term, layer: int) -> Term:
+        if not share:
+            return x
+        kept = drawn
+        if kept is not None and kept.ndim == x.ndim + (counts is None):
+            kept = unbind(b, kept, 0)[layer]
+        if kept is not None and counts is not None:
+            kept = padded(b, kept, counts)
+        return dropout(b, x, kept, share)
+
+    return drop
 
 
 def packed(b: Builder, x: Term, counts: Sequence[int]) -> Term:

@@ -35,8 +35,6 @@ def _weights(parameters: Sequence[Term]) -> list[recurrent.Weights]:
 
 def _rnn(b: Builder, a: Arguments) -> Result:
     """Run all layers; what dropout keeps for the way back is no result of its own."""
-    if a.dropout_prob and not a.is_test and a.num_layers > 1:
-        raise NotLoweredError("elements are drawn")
     mode = _MODES[a.mode]
     values, *states = recurrent.layers(
         b,
@@ -46,6 +44,7 @@ def _rnn(b: Builder, a: Arguments) -> Result:
         mode=mode,
         directions=2 if a.is_bidirec else 1,
         lengths=a.sequence_length,
+        drop=recurrent.dropping(b, a.drawn, 0.0 if a.is_test else a.dropout_prob),
     )
     kept = len(b.expected) - 1 - len(states)
     return [values, *[None] * kept, *states]
@@ -55,5 +54,5 @@ ROWS: tuple[Row, ...] = (
     row("rnn",
         "x, pre_state, weight_list, sequence_length, dropout_state_in, dropout_prob=0.0, "
         "is_bidirec=False, input_size=10, hidden_size=100, num_layers=1, mode='RNN_TANH', seed=0, "
-        "is_test=False", _rnn),
+        "is_test=False, *, drawn=None", _rnn),
 )  # fmt: skip

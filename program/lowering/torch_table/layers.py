@@ -10,6 +10,7 @@ from padiff.program.lowering.composites import attention as attend
 from padiff.program.lowering.composites import resampling as sampling
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites import windows as win
+from padiff.program.lowering.composites.activations import dropout
 from padiff.program.lowering.composites.matrices import linear
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
@@ -286,8 +287,6 @@ def _multi_head(b: Builder, a: Arguments) -> Result:
     extra = (a.bias_k, a.bias_v, a.static_k, a.static_v)
     if any(each is not None for each in extra) or a.add_zero_attn:
         raise NotLoweredError("keys beside the sequence")
-    if a.training and a.dropout_p:
-        raise NotLoweredError("elements are drawn")
     if a.query.ndim != 3:  # noqa: PLR2004
         raise NotLoweredError("a sequence without a batch")
     query, key, value = (_heads(b, x, a.num_heads) for x in _projected(b, a))
@@ -295,6 +294,8 @@ def _multi_head(b: Builder, a: Arguments) -> Result:
     scores = (query * (1 / math.sqrt(query.shape[-1]))) @ s.swap(b, key, -1, -2)
     scores = attend.masked_scores(b, scores, mask)
     soft = b("softmax", scores, axis=3) if a.need_weights else attend.safe_softmax(b, scores)
+    if a.training and a.dropout_p:
+        soft = dropout(b, soft, a.drawn, a.dropout_p)
     joined = s.reshape(b, s.transpose(b, soft @ value, (2, 0, 1, 3)), a.query.shape)
     result = linear(b, joined, a.out_proj_weight, a.out_proj_bias)
     if not a.need_weights:
@@ -423,7 +424,7 @@ ROWS: tuple[Row, ...] = (
         "out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, "
         "need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, "
         "k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, "
-        "average_attn_weights=True, is_causal=False",
+        "average_attn_weights=True, is_causal=False, *, drawn=None",
         _multi_head,
     ),
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from padiff.program.lowering.builder import Builder, NotLoweredError, Term
+from typing import TYPE_CHECKING
+
 from padiff.program.lowering.composites import norms
+from padiff.program.lowering.composites.activations import dropout
 from padiff.program.lowering.composites.attention import attention
 from padiff.program.lowering.composites.shaping import moments, reshape, squeeze, swap
 from padiff.program.lowering.rules import Arguments, Result, Row, row
+
+if TYPE_CHECKING:
+    from padiff.program.lowering.builder import Builder, Term
 
 __all__ = ["ROWS"]
 
@@ -116,11 +121,17 @@ def _attention_with_sums(b: Builder, a: Arguments) -> Result:
 
 
 def _attention(b: Builder, a: Arguments) -> Term:
-    if a.dropout_p:
-        raise NotLoweredError("elements are drawn")
-    operands = (a.query, a.key, a.value)
+    def drop(weights: Term) -> Term:
+        return dropout(b, weights, a.drawn, a.dropout_p) if a.dropout_p else weights
+
     return attention(
-        b, operands, a.attn_mask, causal=a.is_causal, scale=a.scale, grouped=a.enable_gqa
+        b,
+        (a.query, a.key, a.value),
+        a.attn_mask,
+        causal=a.is_causal,
+        scale=a.scale,
+        grouped=a.enable_gqa,
+        drop=drop,
     )
 
 
@@ -201,13 +212,13 @@ ROWS: tuple[Row, ...] = (
     row(
         "F.scaled_dot_product_attention",
         "query, key, value, attn_mask=None, dropout_p=0.0, "
-        "is_causal=False, scale=None, enable_gqa=False",
+        "is_causal=False, scale=None, enable_gqa=False, *, drawn=None",
         _attention,
     ),
     row(
         "_scaled_dot_product_flash_attention_for_cpu",
         "query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None, "
-        "enable_gqa=False",
+        "enable_gqa=False, drawn=None",
         _attention_with_sums,
     ),
 )

@@ -48,11 +48,11 @@ def _of_packed(b: Builder, a: Arguments, mode: str) -> Result:
             "dropout": a.train,
             "train": a.bidirectional,
             "bidirectional": a.batch_first,
+            "drawn": a.drawn,
         }
     )
     states = list(a.params) if mode == "lstm" else [a.params]
-    lengths = b.literal(_lengths(counts))
-    result = _layers(b, rnn.padded(b, a.input, counts), states, later, mode, lengths)
+    result = _layers(b, rnn.padded(b, a.input, counts), states, later, mode, counts)
     return [rnn.packed(b, result[0], counts), *result[1:]]
 
 
@@ -62,10 +62,8 @@ def _layers(
     states: list[Term],
     a: Arguments,
     mode: str,
-    lengths: Term | None = None,
+    counts: list[int] | None = None,
 ) -> tuple[Term, ...]:
-    if a.dropout and a.train and a.num_layers > 1:
-        raise NotLoweredError("elements are drawn")
     return rnn.layers(
         b,
         x,
@@ -73,7 +71,8 @@ def _layers(
         _weights(a.params, biased=bool(a.has_biases)),
         mode=mode,
         directions=2 if a.bidirectional else 1,
-        lengths=lengths,
+        lengths=None if counts is None else b.literal(_lengths(counts)),
+        drop=rnn.dropping(b, a.drawn, a.dropout if a.train else 0.0, counts),
     )
 
 
@@ -126,7 +125,10 @@ def _cell(mode: str) -> Rule:
     return rule
 
 
-_RNN = "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False"
+_RNN = (
+    "input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first=False, "
+    "*, drawn=None"
+)
 _CELL = "input, hx, w_ih, w_hh, b_ih=None, b_hh=None"
 
 ROWS: tuple[Row, ...] = (
