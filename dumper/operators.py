@@ -7,7 +7,7 @@ One implementation per framework, in ``dumper/adapters/<framework>_operators.py`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .adapter import Tensor
 
-__all__ = ["Operators", "RunOperator"]
+__all__ = ["Dropping", "Operators", "RunOperator"]
 
 RunOperator = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Gets an operator's name, its function and its arguments, calls it and returns its result."""
@@ -102,6 +102,17 @@ class Operators(Protocol):
     def may_draw(self, name: str) -> bool:
         """Return whether an operator of this name may draw random numbers."""
 
+    def mode(self) -> int:
+        """Return the ``Mode`` bits of autocast and of building no graph, as they are now."""
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """What operators of a framework know of what they drop on their way; those of others need not.
+
+    What draws inside then is a random operator, whose outcome is a leaf.
+    """
+
     def kept_inside(
         self,
         name: str,
@@ -111,7 +122,7 @@ class Operators(Protocol):
     ) -> Tensor | None:
         """Return which elements an operator kept of what it made on its way, as far as is known.
 
-        It has just been called, and drew random numbers; where this is missing, nobody knows.
+        It has just been called, and drew random numbers.
 
         Args:
             name: Of the operator.
@@ -119,6 +130,3 @@ class Operators(Protocol):
             made: What it returned.
             before: What ``random_state`` was before.
         """
-
-    def mode(self) -> int:
-        """Return the ``Mode`` bits of autocast and of building no graph, as they are now."""

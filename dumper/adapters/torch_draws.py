@@ -22,7 +22,7 @@ Drops: TypeAlias = tuple[float, int, tuple[int, ...]]
 def _attention(given: Mapping[str, Any]) -> Drops:
     """Return what is dropped of the weights (…, head, query, key)."""
     query, key = given["query"].shape, given["key"].shape
-    batch = torch.broadcast_shapes(query[:-3], key[:-3])
+    batch: torch.Size = torch.broadcast_shapes(query[:-3], key[:-3])  # type: ignore[no-untyped-call]
     return given.get("dropout_p", 0.0), 1, (*batch, *query[-3:-1], key[-2])
 
 

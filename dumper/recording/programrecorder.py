@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from padiff.dumper.operators import Dropping
 from padiff.dumpfile import (
     DRAWN,
     Argument,
@@ -327,8 +328,9 @@ class ProgramRecorder:
             return True
         if before == self._adapter.random_state():
             return False
-        ask = getattr(self._operators, "kept_inside", None)  # adapters of others may lack it
-        kept = None if ask is None else ask(name, given, made, before)
+        operators = self._operators
+        is_told = isinstance(operators, Dropping)
+        kept = operators.kept_inside(name, given, made, before) if is_told else None
         if kept is None:
             return True
         value = self._builder.add_value(

@@ -55,7 +55,8 @@ class _ByHand(_Attention):
             for each in (self.query(x), *self.both(x).chunk(2, -1))
         )
         weights = torch.softmax(query @ key.mT / 2**0.5, -1)
-        return functional.dropout(weights, self.share) @ value
+        made: torch.Tensor = functional.dropout(weights, self.share) @ value
+        return made
 
 
 class _MultiHead(nn.Module):
@@ -70,7 +71,7 @@ class _MultiHead(nn.Module):
 
 
 class _Recurrent(nn.Module):
-    def __init__(self, share: float, kind: type[nn.RNNBase], **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, share: float, kind: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__()
         torch.manual_seed(0)
         self.is_packed = options.pop("packed", False)
