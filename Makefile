@@ -15,6 +15,8 @@ KERAS ?= .venv/keras
 STORES ?= .venv/stores
 FRAMEWORK_FREE := tests/conformance tests/golden tests/property tests/unit tests/e2e/test_compare.py \
 	tests/e2e/test_compare_arrays.py
+# How work grows with a model, and random trees of modules: the same with any numpy.
+OF_ANY_NUMPY := tests/unit/pairing/test_extremes.py tests/property/test_pairing_trees.py
 CORE_TESTS := tests/golden tests/conformance tests/unit/comparer tests/e2e/test_compare_arrays.py
 # On a terminal pip shows how far it is; in a log it says nothing. Python compiles what is imported,
 # a small part of what is installed, by itself.
@@ -87,7 +89,7 @@ $(OLDNUMPY)/.ready: pyproject.toml constraints-oldnumpy.txt
 		hypothesis jsonschema pytest pytest-xdist --editable '.[html$(comma)onnx$(comma)pandas$(comma)plot$(comma)remote]')
 
 oldnumpy: $(OLDNUMPY)/.ready  ## test what needs no framework with the oldest numpy, 1.26
-	$(OLDNUMPY)/bin/pytest -m 'not slow and not pairs' -n $(JOBS) $(FRAMEWORK_FREE)
+	$(OLDNUMPY)/bin/pytest -m 'not slow and not pairs' -n $(JOBS) $(FRAMEWORK_FREE) $(OF_ANY_NUMPY:%=--ignore=%)
 
 .venv/python3.%/.ready: pyproject.toml constraints.txt
 	python3.$* -m venv $(@D)

@@ -1,7 +1,7 @@
 """What torch's operators drop on their way: weights of attention, values between recurrent layers.
 
 What they return does not tell what was dropped. On a CPU they draw as dropouts of the same shape
-do, so these are made once more, from the state that the generator had before.
+do, so another generator draws once more from the state that theirs had before.
 """
 
 from __future__ import annotations
@@ -82,16 +82,12 @@ def kept_inside(
     if names.startswith("data") and not torch.is_floating_point(args[1][0]):
         names = _PACKED
     share, count, shape = drops_of({**dict(zip(names.split(), args, strict=False)), **kwargs})
-    generator = torch.default_generator
-    after = generator.get_state()
-    try:
-        generator.set_state(torch.frombuffer(bytearray(before), dtype=torch.uint8))
-        with torch.no_grad():
-            ones = torch.ones(shape, device="cpu")
-            kept = [torch.nn.functional.dropout(ones, share) != 0 for _ in range(count)]
-        is_same = torch.equal(generator.get_state(), after)
-    finally:
-        generator.set_state(after)
-    if not is_same:
+    generator = torch.Generator()
+    generator.set_state(torch.frombuffer(bytearray(before), dtype=torch.uint8))
+    drawn = [
+        torch.empty(shape, device="cpu").bernoulli_(1 - share, generator=generator)
+        for _ in range(count)
+    ]
+    if not torch.equal(generator.get_state(), torch.default_generator.get_state()):
         return None
-    return kept[0] if count == 1 else torch.stack(kept)
+    return (drawn[0] if count == 1 else torch.stack(drawn)) != 0

@@ -328,9 +328,9 @@ class ProgramRecorder:
             return True
         if before == self._adapter.random_state():
             return False
-        operators = self._operators
-        is_told = isinstance(operators, Dropping)
-        kept = operators.kept_inside(name, given, made, before) if is_told else None
+        if not isinstance(self._operators, Dropping):
+            return True
+        kept = self._operators.kept_inside(name, given, made, before)
         if kept is None:
             return True
         value = self._builder.add_value(

@@ -36,7 +36,7 @@ COUNTS = {
 """Figures of a part."""
 ELSEWHERE = {"dumping", "localisation", "pairing", "scale"}
 """Parts whose figures are counted in tests of their own."""
-LONG = {"diverging", "executing", "growth"}
+LONG = {"commands", "diverging", "executing", "growth", "whole"}
 """Parts that take most of a minute even at sizes at which times mean nothing."""
 
 

@@ -51,7 +51,7 @@ def assert_linear(few: Callable[[], object], four_times_as_many: Callable[[], ob
 def test_work_does_not_grow_with_the_square(kind: str) -> None:
     few, many = (
         (extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE))
-        for count in (500, 2_000)
+        for count in (250, 1_000)
     )
 
     assert_linear(lambda: pair(*few), lambda: pair(*many))
@@ -65,7 +65,7 @@ def test_work_of_wide_forms_does_not_grow_with_the_square(
 ) -> None:
     few, many = (
         (extreme(kind, count, Dialect.SAME), extreme(kind, count, Dialect.STRANGE, seed=seed))
-        for count in (300, 1_200)
+        for count in (150, 600)
     )
 
     assert_linear(lambda: way(*few), lambda: way(*many))
