@@ -143,12 +143,16 @@ class End:
         return replace(used, parts=parts, arguments=numbers if parts else used.arguments)
 
     def _parts_of(self, operator: Operator) -> tuple[str, ...]:
-        """Return what an operator computes between if that is a part; nothing if it is all."""
-        names = {
-            place: node.primitive
-            for place, node in enumerate(self.lowered.nodes)
-            if node.operator == operator.id and node.primitive not in _CONSTANT | LAYOUT
-        }
+        """Return what an operator computes between if that is a part; nothing if it is all.
+
+        What it computes of numbers alone, such as a scale, is no part.
+        """
+        names, numbers = dict[int, str](), set[int]()
+        for place, node in enumerate(self.lowered.nodes):
+            if numbers.issuperset(node.operands):
+                numbers.update(node.outputs)
+            elif node.operator == operator.id and node.primitive not in LAYOUT:
+                names[place] = node.primitive
         between = [place for place in self.places if place in names]
         if len(between) == len(names):
             return ()

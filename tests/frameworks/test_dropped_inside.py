@@ -15,6 +15,7 @@ from torch.nn.utils import rnn
 import padiff
 from padiff.comparer import Verdict
 from padiff.comparer.auditing import Soundness
+from padiff.comparer.report.fault_words import worded_edit
 from tests.frameworks.test_drawn import function_of
 
 if TYPE_CHECKING:
@@ -150,6 +151,25 @@ def test_attention_by_hand_drops_the_same(tmp_path: Path) -> None:
 
     assert padiff.compare(reference, candidate).verdict is Verdict.MATCH
     assert padiff.compare(reference, wrong).verdict is Verdict.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "words"),
+    [
+        (_Attention(0.25), _ByHand(0.0), "left out: where, mul in scaled_dot_product_attention"),
+        (_ByHand(0.25), _Attention(0.0), "left out: dropout(0.25)"),
+    ],
+)
+def test_a_dropout_of_attention_that_is_left_out_is_named(
+    known: nn.Module, found: nn.Module, words: str, tmp_path: Path
+) -> None:
+    paths = [
+        recorded(tmp_path, str(seed), model, seed) for seed, model in enumerate((known, found))
+    ]
+
+    (edit,) = function_of(padiff.compare(*paths)).edits
+
+    assert worded_edit(edit) == words
 
 
 def _ported(layer: paddle.nn.Layer, model: nn.Module, names: dict[str, str]) -> None:
