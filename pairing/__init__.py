@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .rule import IDENTITY, Rule
     from .side import Side, rows_of
     from .stages import learn_partners, pair
+    from .tensors.layout import layouts_between
     from .tensors.sampled import Elements, Matched, elements_of, holds_all, match_elements
     from .tensors.slots import split_slot
     from .weights.carry import carry
@@ -59,6 +60,7 @@ __all__ = [
     "forget_class",
     "holds_all",
     "kind_of",
+    "layouts_between",
     "learn_partners",
     "match_elements",
     "pair",
@@ -95,6 +97,7 @@ _HOMES = {
     "forget_class": "weights.weight_rules",
     "holds_all": "tensors.sampled",
     "kind_of": "kinds",
+    "layouts_between": "tensors.layout",
     "learn_partners": "stages",
     "match_elements": "tensors.sampled",
     "pair": "stages",

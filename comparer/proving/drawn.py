@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Phase
-from padiff.pairing import IDENTITY
+import numpy as np
 
+from padiff.dumpfile import Phase
+from padiff.pairing import IDENTITY, layouts_between
+from padiff.program import execute
+
+from .executed import LIMITS
 from .leaves import LeafPair
 from .masks import is_same_number
 from .numbering import Numbering
@@ -20,12 +24,17 @@ from .result import Change, Edit, EditKind
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from padiff.program import Argument, Operator
+    from padiff.pairing import Rule
+    from padiff.program import Argument, Leaf, Operator
+    from padiff.program.primitives import Array
 
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["differing_draws", "settle_draws"]
+__all__ = ["differing_draws", "follow_draws", "settle_draws"]
+
+_NEAR = 1e-9
+"""Two forms of one value differ by less, of its largest element, when executed in float64."""
 
 
 def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
@@ -98,6 +107,95 @@ def _better(
     for own in wrong:
         if left[found[own]]:
             yield own, left[found[own]].popleft()
+
+
+def follow_draws(leaves: Leaves, sides: tuple[Side, Side], numbering: Numbering) -> bool:
+    """Pair draws with those that say what is kept of the same elements, in whatever layout.
+
+    Both programs are executed up to what the draws without such a partner are for.
+
+    Args:
+        leaves: Of both sides; changed in place.
+        sides: The reference and the candidate.
+        numbering: Of their terms.
+
+    Returns:
+        Whether a draw has another partner than before.
+
+    Raises:
+        ProgramError: Elements lack, or a limit is passed.
+        DumpFormatError: Elements are damaged.
+    """
+    known, found = map(_dropped, sides)
+    settled = {
+        pair.reference[0]: own
+        for own, pair in leaves.pairs.items()
+        if own in found
+        and pair.reference[0] in known
+        and numbering.reference[known[pair.reference[0]]] == numbering.candidate[found[own]]
+    }
+    free = {one: term for one, term in known.items() if one not in settled}
+    open_ = {own: term for own, term in found.items() if own not in settled.values()}
+    if not free or not open_:
+        return False
+    before = dict(leaves.pairs)
+    arrays = _executed(sides[0], leaves.of_reference(*sides), free)
+    while free and open_:
+        better = dict(_laid_out(arrays, _executed(sides[1], leaves.of_candidate(*sides), open_)))
+        for own, pair in better.items():
+            leaves.pairs[own] = pair
+            del open_[own], free[pair.reference[0]], arrays[pair.reference[0]]
+        if not better:
+            break
+    return leaves.pairs != before
+
+
+def _dropped(side: Side) -> dict[int, int]:
+    """Return the terms of which draws say, element by element, what is kept, by the draw."""
+    lowered = side.lowered
+    draws = {lowered.terms[draw]: draw for draw in side.draws if draw in lowered.terms}
+    return {
+        draws[node.operands[0]]: node.operands[1]
+        for node in lowered.nodes
+        if node.primitive == "where"
+        and node.operands[0] in draws
+        and lowered.specs[node.operands[0]].shape == lowered.specs[node.operands[1]].shape
+    }
+
+
+def _executed(side: Side, leaves: Mapping[int, Leaf], terms: Mapping[int, int]) -> dict[int, Array]:
+    """Return what draws are for, by the draw."""
+    draws: dict[int, list[int]] = defaultdict(list)
+    for draw, term in terms.items():
+        draws[term].append(draw)
+    found: dict[int, Array] = {}
+
+    def observe(term: int, array: Array) -> None:
+        found.update((draw, array.copy()) for draw in draws.get(term, ()))
+
+    wanted = {side.draws[draw].outputs[0] for draw in terms}
+    execute(side.lowered, leaves, sorted(wanted), limits=LIMITS, observe=observe)
+    return found
+
+
+def _laid_out(
+    known: Mapping[int, Array], found: Mapping[int, Array]
+) -> Iterator[tuple[int, LeafPair]]:
+    """Yield draws of the candidate with the partners that are for the same elements."""
+    left = dict(known)
+    for own, array in found.items():
+        pairs = ((one, rule) for one in left for rule in _layouts(left[one].shape, array.shape))
+        for one, rule in pairs:
+            off = np.abs(rule.apply([left[one]], array.shape) - array)
+            if np.all(off <= _NEAR * np.max(np.abs(array), initial=0.0)):
+                yield own, LeafPair(reference=(one,), candidate=own, rule=rule)
+                del left[one]
+                break
+
+
+def _layouts(known: tuple[int, ...], found: tuple[int, ...]) -> tuple[Rule, ...]:
+    layouts = layouts_between(known, found)
+    return (IDENTITY, *layouts) if known == found else layouts
 
 
 def _what_for(side: Side, numbers: Sequence[int]) -> dict[int, Hashable]:

@@ -21,13 +21,14 @@ from .copies import (
     find_ties,
 )
 from .detached import find_detached, find_held
-from .drawn import differing_draws, settle_draws
+from .drawn import differing_draws, follow_draws, settle_draws
 from .executed import Runs, Sink
 from .forms import form_for_causes
 from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
+from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
@@ -222,7 +223,10 @@ class _Comparison:
         joining = joined(self.sides, self.leaves, self.pairing, self.numbering) if left else None
         self.alike = self.numbering.candidate if joining is None else joining.numbers
         given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
-        if joining is not None and all(map(joining.is_same, left)):
+        is_same = joining is not None and all(map(joining.is_same, left))
+        if left and not is_same and self._follows_draws():
+            return self._functions()
+        if joining is not None and is_same:
             self.repaired = Repaired(self.sides, given, self.numbering)
             return FunctionComparison(
                 answer=self._answer(None, is_different=False, is_refuted=False),
@@ -238,6 +242,17 @@ class _Comparison:
         except (ProgramError, DumpFormatError) as error:
             found = _unknown(Unknown.FAILED, str(error))
             return replace(found, constructed=len(sinks) - len(left))
+
+    def _follows_draws(self) -> bool:
+        """Return whether draws have other partners now, for the same elements elsewhere."""
+        try:
+            is_changed = follow_draws(self.leaves, self.sides, self.numbering)
+        except (ProgramError, DumpFormatError):
+            return False
+        if is_changed:
+            self.numbering = Numbering(*self.sides, self.leaves)
+            self.numbers = self.numbering.both
+        return is_changed
 
     def _execute(
         self,

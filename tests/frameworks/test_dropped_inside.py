@@ -172,6 +172,55 @@ def test_a_dropout_of_attention_that_is_left_out_is_named(
     assert worded_edit(edit) == words
 
 
+def _merged(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Attend with batch and heads in one axis."""
+    flat = (each.flatten(0, 1) for each in (query, key, value))
+    query, key, merged = flat
+    weights = torch.softmax(torch.bmm(query, key.mT) / 2**0.5, -1)
+    return torch.bmm(functional.dropout(weights, 0.25), merged).view_as(value)
+
+
+def _heads_last(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    weights = torch.softmax(torch.einsum("bhld,bhmd->blmh", query, key) / 2**0.5, 2)
+    return torch.einsum("blmh,bhmd->bhld", functional.dropout(weights, 0.25), value)
+
+
+def _plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(query, key, value, dropout_p=0.25)
+
+
+class _Blocks(nn.Module):
+    """Two blocks, the second of which takes what the draws of the first have changed."""
+
+    def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into = nn.ModuleList(nn.Linear(8, 24) for _ in range(2))
+        self.attend = attend
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for into in self.into:
+            parts = into(x).unflatten(-1, (3, 4, 2)).permute(2, 1, 3, 0, 4)
+            made = self.attend(*parts)
+            x = x + made.permute(2, 0, 1, 3).flatten(2)
+        return x
+
+
+@pytest.mark.parametrize("found", [_merged, _heads_last])
+@pytest.mark.parametrize("known", [_plain, _merged, _heads_last])
+def test_what_is_dropped_is_followed_into_another_layout(
+    known: Callable[..., torch.Tensor], found: Callable[..., torch.Tensor], tmp_path: Path
+) -> None:
+    paths = [
+        recorded(tmp_path, str(seed), _Blocks(attend), seed)
+        for seed, attend in enumerate((known, found))
+    ]
+
+    result = padiff.compare(*paths)
+
+    assert (result.verdict, function_of(result).tolerated) == (Verdict.MATCH, 0)
+
+
 def _ported(layer: paddle.nn.Layer, model: nn.Module, names: dict[str, str]) -> None:
     """Give a layer of Paddle the weights of torch, by the names that it has for its parts."""
     values = {name: value.detach().numpy() for name, value in model.named_parameters()}
