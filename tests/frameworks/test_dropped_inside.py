@@ -163,11 +163,11 @@ def test_attention_by_hand_drops_the_same(tmp_path: Path) -> None:
 def test_a_dropout_of_attention_that_is_left_out_is_named(
     known: nn.Module, found: nn.Module, words: str, tmp_path: Path
 ) -> None:
-    paths = [
+    reference, candidate = (
         recorded(tmp_path, str(seed), model, seed) for seed, model in enumerate((known, found))
-    ]
+    )
 
-    (edit,) = function_of(padiff.compare(*paths)).edits
+    (edit,) = function_of(padiff.compare(reference, candidate)).edits
 
     assert worded_edit(edit) == words
 
@@ -211,12 +211,12 @@ class _Blocks(nn.Module):
 def test_what_is_dropped_is_followed_into_another_layout(
     known: Callable[..., torch.Tensor], found: Callable[..., torch.Tensor], tmp_path: Path
 ) -> None:
-    paths = [
+    reference, candidate = (
         recorded(tmp_path, str(seed), _Blocks(attend), seed)
         for seed, attend in enumerate((known, found))
-    ]
+    )
 
-    result = padiff.compare(*paths)
+    result = padiff.compare(reference, candidate)
 
     assert (result.verdict, function_of(result).tolerated) == (Verdict.MATCH, 0)
 
