@@ -149,6 +149,8 @@ def _dropping(model: Model) -> Model:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.1
+        for name in INSIDE & vars(module).keys():
+            setattr(module, name, 0.1)
     return model.train()
 
 
@@ -162,6 +164,8 @@ def _redrawn(model: Model) -> Model:
     return model
 
 
+INSIDE = {"attention_dropout", "dropout", "dropout_prob"}
+"""Where layers keep the share that one of their operators drops inside."""
 DRY = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 NETS = "resnet", "convnext", "mobilenet_v1", "mobilenet_v2", "regnet", "poolformer"
 KERNELS = (
@@ -220,6 +224,10 @@ REWRITES: dict[str, Rewrite] = {
     "training mode, other draws": Rewrite(
         models=("bert", "roberta", "electra", "gpt2", "deit"), both=_dropping, change=_redrawn,
         options={"attn_implementation": "eager"},
+    ),
+    "training mode, other draws inside attention": Rewrite(
+        models=("bert", "gpt2", "deit", "llama", "opt", "bart", "whisper"), both=_dropping,
+        change=lambda model: _redrawn(_attention("eager")(model)),
     ),
     "experts in groups": Rewrite(models=("mixtral",), change=_experts("grouped_mm")),
     "experts in batches": Rewrite(models=("mixtral",), change=_experts("batched_mm")),
