@@ -36,7 +36,7 @@ def _multi_head(given: Mapping[str, Any]) -> Drops:
 
 def _layers(given: Mapping[str, Any]) -> Drops:
     """Return what is dropped between layers, of (position, batch, feature) or (row, feature)."""
-    state, rows = given["hx"], given["data"].shape[:-1]
+    state, rows = given["hx"], given["input"].shape[:-1]
     state = state if isinstance(state, torch.Tensor) else state[0]
     width = state.shape[-1] * (2 if given["bidirectional"] else 1)
     rows = rows[::-1] if given.get("batch_first") else rows
@@ -53,11 +53,11 @@ _DROPPING: dict[str, tuple[str, Callable[[Mapping[str, Any]], Drops]]] = {
     "scaled_dot_product_attention": (f"{_QUERY} attn_mask dropout_p", _attention),
     "multi_head_attention_forward": (_MULTI_HEAD, _multi_head),
     **dict.fromkeys(
-        ("lstm", "gru", "rnn_tanh", "rnn_relu"), (f"data {_RECURRENT} batch_first", _layers)
+        ("lstm", "gru", "rnn_tanh", "rnn_relu"), (f"input {_RECURRENT} batch_first", _layers)
     ),
 }
 """The first arguments of operators by their last names, and what they drop."""
-_PACKED = f"data batch_sizes {_RECURRENT}"
+_PACKED = f"input batch_sizes {_RECURRENT}"
 """The arguments of recurrent layers over rows of several lengths."""
 
 
@@ -69,21 +69,26 @@ def kept_inside(
     Args:
         name: Of the operator.
         given: What it was called with.
-        before: The state of the CPU's generator before.
+        before: The states of all generators before, the CPU's alone or first.
 
     Returns:
         Bool; several dropouts stand behind each other on one more axis in front. None for an
         operator that drops nothing inside, and where the generator would be left in another state.
     """
-    args, kwargs = given
     names, drops_of = _DROPPING.get(name.rpartition(".")[2], ("", None))
-    if drops_of is None or not isinstance(before, bytes) or args[0].device.type != "cpu":
+    state = before[0] if isinstance(before, tuple) else before  # beside those of other devices
+    if drops_of is None or not isinstance(state, bytes):
         return None
-    if names.startswith("data") and not torch.is_floating_point(args[1][0]):
+    args, kwargs = given
+    if drops_of is _layers and len(args) > 1 and not torch.is_floating_point(args[1][0]):
         names = _PACKED
-    share, count, shape = drops_of({**dict(zip(names.split(), args, strict=False)), **kwargs})
+    told = {**dict(zip(names.split(), args, strict=False)), **kwargs}
+    first = told[names.split()[0]]
+    if first.device.type != "cpu" or first.is_nested:
+        return None
+    share, count, shape = drops_of(told)
     generator = torch.Generator()
-    generator.set_state(torch.frombuffer(bytearray(before), dtype=torch.uint8))
+    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
     drawn = [
         torch.empty(shape, device="cpu").bernoulli_(1 - share, generator=generator)
         for _ in range(count)

@@ -42,7 +42,7 @@ class _Attention(nn.Module):
             for each in (self.query(x), *self.both(x).chunk(2, -1))
         )
         made: torch.Tensor = functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=self.share, **self.options
+            query=query, key=key, value=value, dropout_p=self.share, **self.options
         )
         return made
 
