@@ -33,7 +33,9 @@ above the hull; sorting all of them takes longer."""
 SHARP = 0.75
 """Part of the height of a vertex below which a chord that passes under it cuts off much."""
 ROUNDS = 16
-"""So often, at most, and as long as most of them drop: on a curve they would one by one."""
+"""So often, at most,"""
+PATIENCE = 4
+"""and behind so many only as long as most of them drop: on a curve they would one by one."""
 
 
 def passes(hull: Iterable[Point], tolerance: Tolerance) -> bool:
@@ -91,7 +93,7 @@ class Hull:
                 return
             is_slow = keep.size > d.size // 8
             x, d = x[keep], d[keep]
-            if keep.size <= MANY or (is_slow and turn):
+            if keep.size <= MANY or (is_slow and turn >= PATIENCE):
                 break
             top = int(gap[keep].argmax())
             self.add_few([(float(x[top]), float(d[top]))])
@@ -134,7 +136,7 @@ class Hull:
         return above
 
     def screen(self) -> tuple[float, float, float]:
-        """Return the level at 0, the slope and the height of one of the screens.
+        """Return the level at 0, the slope and the height of a line that is not above the hull.
 
         It is the chord to the last vertex, whose height is hardly ever exceeded, unless that cuts
         off much of the hull.
@@ -144,20 +146,6 @@ class Hull:
         if math.isfinite(chord) and self._level + chord * self._middle >= SHARP * self._cap:
             return self._level, chord, last[1]
         return self._level, self._slope, self._cap
-
-    def screens(self) -> tuple[float, Array, Array]:
-        """Return lines that are not above the hull until they reach a height that is not, either.
-
-        Returns:
-            What all have at 0, and for each line its slope and its height; both float64, the
-            heights ascend. No line if all is equal.
-        """
-        level = self._points[0][1]
-        x, d = self._vertices[1:].T
-        if not x.size:
-            return level, np.zeros(int(level > 0)), np.full(int(level > 0), level)
-        slopes = (d - level) / x
-        return level, np.where(np.isfinite(slopes), slopes, 0.0), d
 
     def _draw(self) -> None:
         """Take the chord to the vertex that lies farthest above the chord to the last one."""
