@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.executors import default_jobs
 from padiff.comparer.judgedpairs import JudgedPairs
 from padiff.comparer.result import Endpoint, JudgedPair, Tolerance, Verdict
 from padiff.comparer.selection import matches
@@ -20,7 +21,6 @@ from .alike import find_alike
 from .basis import Bases
 from .building import AgreeingPairs, Builder, Measured, endpoints
 from .decision import Counted, agrees, by_errors
-from .largepairs import default_jobs
 from .measured import Listed, Measurements, Request, plan_reading
 from .partly import Partial, judge_partly
 from .smallpairs import SmallPairs
