@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK_BYTES, Array, Room, marked_places, paired_blocks, widen
+from .blocks import BLOCK_BYTES, Array, Room, paired_blocks, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +63,6 @@ class _Scratch:
     distance: Array
     magnitude: Array
     mask: Array
-    marks: bytearray
-    """The memory of the mask, which may be longer."""
     parts: tuple[Array, Array]
     """Distances and mask, part by part, so that what is high can be looked for in few of them."""
     rows: tuple[slice, ...]
@@ -118,15 +116,13 @@ class Sweep:
     def _cut(self, size: int) -> _Scratch:
         """Cut scratch memory to a block's size."""
         take = self._room.take
-        distance, marks = take("distance", (size,), self._kind), self._room.marks(size)
-        mask = np.frombuffer(marks, np.bool_, size)
+        distance, mask = take("distance", (size,), self._kind), take("mask", (size,), np.bool_)
         form = (-1, PART) if size % PART == 0 else (1, size)
         return _Scratch(
             size=size,
             distance=distance,
             magnitude=take("magnitude", (size,), self._kind),
             mask=mask,
-            marks=marks,
             parts=(distance.reshape(form), mask.reshape(form)),
             rows=tuple(slice(start, start + ROW) for start in range(0, size, ROW)),
         )
@@ -224,7 +220,7 @@ class Sweep:
         if high.size:
             distances, masks = scratch.parts
             masks[high] |= distances[high] > kind(cap)
-        return marked_places(scratch.marks, mask, most=scratch.size // FEW)
+        return np.flatnonzero(mask) if np.count_nonzero(mask) <= scratch.size // FEW else None
 
     def _sums(self, reference: Array, candidate: Array, sums: tuple[float, float, float]) -> None:
         """Add up: ``c = r + d``, so that what is wanted of c follows, unless it cancels."""
