@@ -109,7 +109,7 @@ class Hull:
         above = [(x, d) for x, d in points if d > self._height(x)]
         if not above:
             return
-        self._take(_concave([*self._points, *above]))
+        self._take(_concave(sorted([*self._points, *above])))
 
     def _take(self, points: list[Point]) -> None:
         self._points = points
@@ -164,10 +164,14 @@ def _slope(left: Point, right: Point) -> float:
 
 
 def _concave(points: list[Point]) -> list[Point]:
-    """Return the upper hull from its beginning to the largest ``d``; Andrew's monotone chain."""
+    """Return the upper hull from its beginning to the largest ``d``; Andrew's monotone chain.
+
+    Args:
+        points: Sorted.
+    """
     hull: list[Point] = []
     last_x = last_d = -1.0
-    for x, d in sorted(points):
+    for x, d in points:
         if x == last_x:
             hull.pop()
         elif d <= last_d:
@@ -248,7 +252,8 @@ class Candidates:
     def hulls(self, rows: Array) -> list[tuple[Point, ...]]:
         """Return the vertices of the hulls of some pairs as ``Hull.points`` does."""
         begins, ends = (np.searchsorted(self.owner, rows, side=side) for side in ("left", "right"))
-        points = list(zip(self.x.tolist(), self.d.tolist(), strict=True))
+        order = np.lexsort((self.d, self.x, self.owner))
+        points = list(zip(self.x[order].tolist(), self.d[order].tolist(), strict=True))
         hulls = [
             _concave([(0.0, 0.0), *points[begin:end]])
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
