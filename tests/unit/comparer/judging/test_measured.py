@@ -129,10 +129,15 @@ def test_no_process_at_all_leaves_everything_here(
 def shared_out(paths: tuple[Path, Path], jobs: int) -> list[Share]:
     """Return what other processes would measure."""
     sent: list[Share] = []
+
+    def send(share: Share, version: str) -> list[tuple[int, Metrics]]:
+        sent.append(share)
+        return []
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measured, "WORTH_BYTES", 0)
         patch.setattr(measured, "HEAD_START_BYTES", 0)
-        patch.setattr(measured, "measure_share", lambda share, _: sent.append(share) or [])
+        patch.setattr(measured, "measure_share", send)
         patch.setattr(measured, "beside_this_task", lambda *_: ThreadPoolExecutor(1))
         compared(paths, jobs)
     return sent
