@@ -145,7 +145,7 @@ def _small(count: int) -> Figure:
     batches = -(-count // each)
     for _ in range(batches):
         counted = count_small(known, found, *limits, mean=False, room=room)
-        counted.metrics(shapes, mean=False)
+        counted.metrics(np.arange(each), shapes, mean=False)
     batched = (time.process_time() - began) / (batches * each)
     began = time.process_time()
     for one, other in zip(known, found, strict=True):

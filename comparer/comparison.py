@@ -28,14 +28,13 @@ from padiff.program import on_one_thread
 
 from . import executors
 from .decided import explain_by_rounding, is_asked, with_execution
-from .executors import Workers
+from .executors import Workers, default_jobs
 from .facts.draws import add_call_facts, random_notes
 from .facts.optimizers import Optimizers, add_option_facts, add_rate_facts
 from .faults import locate_by_execution
 from .judgedpairs import Later, remarkable
 from .judging.decision import ThreeWay, count_more_precise, measure_golden
 from .judging.judge import judge
-from .judging.largepairs import default_jobs
 from .judging.noise import Noise, read_noise
 from .judging.updates import TrainingJudge
 from .left_out import excuse_left_out, leave_unrecorded, narrow, reported

@@ -6,6 +6,7 @@ All of them are a ``concurrent.futures.Executor``, of which only ``submit`` is u
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "Workers",
     "beside_this_task",
     "check_version",
+    "default_jobs",
     "local_pool",
     "on_scheduler",
     "own_version",
@@ -35,6 +37,8 @@ EXECUTOR_GROUP = "padiff.executors"
 The entry point's name is the first word of ``--scheduler NAME`` or ``--scheduler NAME:ADDRESS``; it
 points to what takes the address (empty without one) and returns an ``Executor``.
 """
+MOST_JOBS = 4
+"""More processes than that wait for memory, not for each other."""
 CONNECT_S = 30.0
 """How long a scheduler may take to answer, in seconds: Dask's own default."""
 
@@ -46,6 +50,11 @@ class Workers:
     executor: Executor
     width: int
     """How many tasks it runs at once; 1 where a task cannot share its work with others."""
+
+
+def default_jobs() -> int:
+    """Return the processor's cores, at most ``MOST_JOBS``."""
+    return min(MOST_JOBS, os.cpu_count() or 1)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Address, CompareError, Phase, dtype_name
+from padiff.dumpfile import CompareError, dtype_name
 from padiff.program import UNIT_ROUNDOFF
 
 from .judging.basis import Basis
@@ -15,7 +15,6 @@ from .proving import Made, making_of
 from .result import Metrics, Tolerance, Verdict
 
 if TYPE_CHECKING:
-    from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
     from padiff.pairing.weights.weight_plan import WeightPair, WeightPlan
 
@@ -59,8 +58,8 @@ def compare_weights(
         parts = [reference.array(one) for one in sources]
         expected = pair.rule.apply(parts, target.shape)
         chosen = policy.choose(
-            _address(reference, sources[0]),
-            _address(candidate, target),
+            reference.index.address(sources[0]),
+            candidate.index.address(target),
             Basis(dtypes=(dtype_name(expected.dtype), dtype_name(found.dtype))),
         )
         try:
@@ -77,17 +76,3 @@ def compare_weights(
             JudgedWeight(pair=pair, verdict=verdict, tolerance=chosen, metrics=metrics, made=made)
         )
     return tuple(judged)
-
-
-def _address(side: Side, record: RecordInfo) -> Address:
-    module = side.index.modules[record.module]
-    return Address(
-        step=side.index.step,
-        rank=side.index.rank,
-        module=module.path,
-        class_name=module.class_name,
-        call=None,
-        phase=Phase.FORWARD,
-        role=record.role,
-        slot=record.slot,
-    )

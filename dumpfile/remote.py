@@ -19,7 +19,6 @@ import numpy as np
 
 from .contents import CONTENTS_LIMIT_BYTES, Contents
 from .errors import ConfigError, DumpError, DumpFormatError, DumpNotFoundError
-from .extent import FileId
 from .scratch import scratch_folder
 from .urls import PACKAGES, shown_url
 
@@ -206,7 +205,6 @@ class RemoteSource:
             self.place = folder / Path(info.path).name
             self._file = self._exits.enter_context(self.place.open("w+b"))
             self._file.truncate(info.size_bytes)
-            self.file_id = FileId.of(self._file.fileno())
             self.held = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
             self._contents = self._read_contents()
         except OSError as error:

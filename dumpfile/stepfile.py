@@ -13,7 +13,6 @@ from .dataset import HDF5_ERRORS, Found
 from .digest import digest_of_mapped
 from .dtypes import numpy_dtype
 from .errors import DumpError, DumpFormatError
-from .extent import Extent
 from .indexcodec import StoredIndex, decode_index
 from .inflate import inflate
 from .problem import Problem, ProblemKind
@@ -100,6 +99,11 @@ class StepFile:
     def path(self) -> Path:
         """Return the file's path."""
         return self._path
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether the file is on a disk, where another process finds it by its path."""
+        return isinstance(self._source, LocalSource)
 
     @property
     def framework(self) -> str:
@@ -227,29 +231,6 @@ class StepFile:
                 hint="record with `--content full`",
             )
         return self._elements(value, value.size)
-
-    def extent(self, value: ValueInfo) -> Extent | None:
-        """Return where a value's elements lie in the file; None where they have to be made first.
-
-        That is so if they are compressed, not aligned, booleans or not recorded in full. Whether
-        the file holds all of them was looked at.
-
-        Raises:
-            DumpFormatError: Their dataset is not in the file.
-        """
-        if value.content is not Content.FULL or value.dataset is None or value.dtype == "bool":
-            return None
-        whole = self._whole(value.dataset, value.dtype)
-        if whole is None or value.offset + value.size > whole.size:
-            return None
-        found = self._dataset(value.dataset, value.dtype)
-        start = (found.offset_bytes or 0) + value.offset * whole.itemsize
-        if start % whole.itemsize:
-            return None
-        self.fetch([value])
-        source = self._opened()
-        path = str(source.place)
-        return Extent(path, source.file_id, start, value.size, value.dtype, value.digest)
 
     def fetch(self, values: Iterable[ValueInfo], *, is_plan: bool = False) -> None:
         """See that the elements of values are at hand before they are read.

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from .extent import Extent
     from .schema import Index, RecordInfo, ValueInfo
 
 __all__ = ["StepReader"]
@@ -55,9 +54,6 @@ class StepReader(Protocol):
 
     def sample(self, value: ValueInfo) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """Return positions and elements of a sampled value."""
-
-    def extent(self, value: ValueInfo) -> Extent | None:
-        """Return where a value's elements lie in a file; None where they have to be made first."""
 
     def fetch(self, values: Iterable[ValueInfo], *, is_plan: bool = False) -> None:
         """See that the elements of values are at hand before they are read."""

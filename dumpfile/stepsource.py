@@ -10,7 +10,6 @@ from h5py import h5f, h5g, h5p
 
 from .dataset import HDF5_ERRORS, Found, count_values, find_dataset, members
 from .errors import DumpFormatError
-from .extent import FileId
 from .untrusted import check_plain_file
 
 if TYPE_CHECKING:
@@ -33,14 +32,6 @@ class StepSource(Protocol):
     @property
     def held(self) -> mmap.mmap:
         """The file, mapped; bytes that were not fetched are zero."""
-
-    @property
-    def place(self) -> Path:
-        """The file that is mapped."""
-
-    @property
-    def file_id(self) -> FileId:
-        """What tells the file that is mapped from another one."""
 
     def members(self, group: str) -> frozenset[str]:
         """Return the names of what lies in a group; ``""`` is the root.
@@ -85,7 +76,6 @@ class LocalSource:
         Raises:
             DumpFormatError: It is no HDF5 file.
         """
-        self.place = path
         check_plain_file(path)
         self._file: h5f.FileID | None = None
         self._groups: dict[str, h5g.GroupID] = {}
@@ -94,7 +84,6 @@ class LocalSource:
             access.set_fclose_degree(h5f.CLOSE_STRONG)
             self._file = h5f.open(os.fsencode(path), h5f.ACC_RDONLY, fapl=access)
             with path.open("rb") as raw:
-                self.file_id = FileId.of(raw.fileno())
                 self.held = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
         except HDF5_ERRORS as error:
             self.close()
@@ -110,9 +99,8 @@ class LocalSource:
 
     def find(self, path: str, dtype: str | None) -> Found:
         """Return a dataset that HDF5 finds."""
-        size_bytes = self.file_id.size_bytes
         return find_dataset(
-            self._file, path, dtype=dtype, file_bytes=size_bytes, groups=self._groups
+            self._file, path, dtype=dtype, file_bytes=len(self.held), groups=self._groups
         )
 
     def fetch(self, ranges: Iterable[Range], *, is_plan: bool = False) -> None:

@@ -126,7 +126,7 @@ def _contents_problems(file: StepFile, source: StepSource, info: FileInfo) -> Pr
         return [_problem(loc, ProblemKind.SIZE, f"more than {CONTENTS_LIMIT_BYTES} bytes")]
     told = Contents(
         source.held[start : start + size],
-        file_bytes=source.file_id.size_bytes,
+        file_bytes=len(source.held),
         read=lambda start, size: source.held[start : start + size],
     )
     values = {(one.dataset, one.dtype) for one in file.index.values if one.dataset is not None}

@@ -6,17 +6,17 @@ import math
 from typing import TYPE_CHECKING
 
 from padiff.comparer.judging.tolerance import has_default, loosest_of
+from padiff.comparer.result import Tolerance
 from padiff.dumpfile import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from padiff.comparer.result import Tolerance
     from padiff.dumpfile import JSON, CallInfo, Index
     from padiff.pairing import Pairing
 
-_CLOSE = 1e-6
-"""Relative difference within which numbers are equal: frameworks keep some as float32."""
+_CLOSE = Tolerance(atol=0.0, rtol=1e-6)
+"""Within which numbers are equal: frameworks keep some as float32."""
 _MOST = 8
 """Lines for one call."""
 _KEYWORD = "['"
@@ -103,13 +103,17 @@ def _is_positional(given: Mapping[str, JSON]) -> bool:
     return any(not place.startswith(_KEYWORD) for place in given)
 
 
-def _differ(known: JSON, found: JSON, *, is_same: bool) -> bool:
+def _differ(known: JSON, found: JSON, *, is_same: bool, closeness: Tolerance = _CLOSE) -> bool:
     if isinstance(known, list) and isinstance(found, list):
         return len(known) != len(found) or any(
-            _differ(one, other, is_same=is_same) for one, other in zip(known, found, strict=True)
+            _differ(one, other, is_same=is_same, closeness=closeness)
+            for one, other in zip(known, found, strict=True)
         )
-    if isinstance(known, bool | int | float) and isinstance(found, bool | int | float):
-        return not math.isclose(known, found, rel_tol=_CLOSE)
+    if isinstance(known, int | float) and isinstance(found, int | float):
+        if float in {type(known), type(found)}:
+            near = {"rel_tol": closeness.rtol, "abs_tol": closeness.atol}
+            return not math.isclose(known, found, **near)
+        return known != found
     return is_same and is_plain(known) and is_plain(found) and known != found
 
 
@@ -144,7 +148,7 @@ def inner_notes(
         different |= {
             f"{name}{place} is {known[place]!r} on the reference, {value!r} on the candidate": None
             for place, value in found.items()
-            if place in known and _differ_inside(known[place], value, loosest, is_same=is_same)
+            if place in known and _differ(known[place], value, is_same=is_same, closeness=loosest)
         }
         unseen |= {
             f"{name}{place} ({_class_of(value)})": None
@@ -205,16 +209,3 @@ def _is_object(value: JSON) -> bool:
 
 def _class_of(value: JSON) -> str:
     return str(value).strip("<>").rpartition(".")[2]
-
-
-def _differ_inside(known: JSON, found: JSON, loosest: Tolerance, *, is_same: bool) -> bool:
-    if isinstance(known, list) and isinstance(found, list):
-        return len(known) != len(found) or any(
-            _differ_inside(one, other, loosest, is_same=is_same)
-            for one, other in zip(known, found, strict=True)
-        )
-    if isinstance(known, int | float) and isinstance(found, int | float):
-        if float in {type(known), type(found)}:
-            return not math.isclose(known, found, rel_tol=loosest.rtol, abs_tol=loosest.atol)
-        return known != found
-    return is_same and is_plain(known) and is_plain(found) and known != found

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
     from padiff.comparer.locating.locate import Located
     from padiff.comparer.result import Divergence, Endpoint
-    from padiff.dumpfile import Draw, Index, ModuleInfo, RecordInfo
+    from padiff.dumpfile import Draw, Index, RecordInfo
     from padiff.pairing import Side
 
-RANDOM = ("dropout", "droppath", "drop_path", "stochasticdepth", "gumbel")
-"""Parts of the names of classes that draw random numbers while training."""
 MOST_NAMES = 4
 SIDES = ("reference", "candidate")
 
@@ -45,10 +43,7 @@ def random_notes(
     generators: set[str] = set()
     ends = (first.reference, first.candidate)
     for name, end, side in zip(SIDES, ends, sides, strict=True):
-        if side.index.draws is None:
-            notes += _layers_note(name, end, side.index)
-            continue
-        draws = [draw for draw in side.index.draws if draw.after < _upstream(end)]
+        draws = [draw for draw in side.index.draws or () if draw.after < _upstream(end)]
         if draws:
             generators |= {one for draw in draws for one in draw.generators}
             drawn = ", ".join(_listed([_by_whom(draw, side.index) for draw in draws]))
@@ -63,9 +58,7 @@ def random_notes(
 
 def draws_random_numbers(index: Index, record: RecordInfo) -> bool:
     """Return whether random numbers were drawn in the call that a record is of."""
-    if index.draws is not None:
-        return any(draw.call == record.call for draw in index.draws if draw.call is not None)
-    return _is_random(index.modules[record.module])
+    return any(draw.call == record.call for draw in index.draws or () if draw.call is not None)
 
 
 def _advice(
@@ -101,22 +94,6 @@ def _listed(names: Sequence[str]) -> Iterator[str]:
         yield f"{len(distinct) - MOST_NAMES} more"
 
 
-def _layers_note(name: str, end: Endpoint | None, index: Index) -> Iterator[str]:
-    """Warn of active random layers, where the recording did not look for draws."""
-    order = _upstream(end)
-    ran = {call.module for call in index.calls if call.training and call.start <= order}
-    names = [
-        module.path or "(root)"
-        for module in index.modules
-        if module.id in ran and _is_random(module)
-    ]
-    if names:
-        yield (
-            f"random layers were active on the {name} before the first divergence: "
-            f"{', '.join(_listed(names))}; --no-dropout switches them off"
-        )
-
-
 def _upstream(end: Endpoint | None) -> float:
     """Return up to where calls lie before a divergence; without bound if all of them may.
 
@@ -128,22 +105,6 @@ def _upstream(end: Endpoint | None) -> float:
     address = end.address
     is_left_over = address.step > 0 and address.phase is Phase.FORWARD
     return math.inf if is_left_over else end.order
-
-
-def _is_random(module: ModuleInfo) -> bool:
-    """Return whether a module that runs in training mode draws random numbers.
-
-    Known by its class, or by a share that it keeps under a name such as ``attention_dropout``:
-    attention and recurrent layers do, and modules of users that call a functional dropout.
-    """
-    name = module.class_name.lower()
-    share = module.attributes.get("p", module.attributes.get("drop_prob"))
-    if any(part in name for part in RANDOM):
-        return share != 0
-    return any(
-        "drop" in key.lower() and isinstance(value, float) and 0.0 < value <= 1.0
-        for key, value in module.attributes.items()
-    )
 
 
 def add_call_facts(located: Located, reference: Side, candidate: Side) -> Located:

@@ -19,12 +19,6 @@ BLOCK_BYTES = 1 << 20
 numpy, and both operands and the scratch arrays stay in a third-level cache. Measured on 16 MiB of
 float32: 11.1 ms with 128 KiB, 9.4 with 256, 8.0 with 512, 7.3 with 1 MiB, 7.2 with 2 MiB."""
 
-HOPS = 64
-"""Up to so many elements of a mask are sought one after the other."""
-DENSE = 64
-"""Where each of these has fewer elements around it than so many, they are counted first, since a
-long list of places takes many times as long to make as to count."""
-
 RELEASE_BYTES = 64 << 20
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -43,7 +37,6 @@ class Room:
     def __init__(self) -> None:
         """Begin with none; it grows with what is asked for."""
         self._held: dict[tuple[str, np.dtype[Any]], Array] = {}
-        self._marks = bytearray()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
         """Return an array whose elements may be anything; it is overwritten at the next such call.
@@ -58,12 +51,6 @@ class Room:
         if held is None or held.size < size:
             held = self._held[key] = np.empty(size, dtype)
         return held[:size].reshape(shape)
-
-    def marks(self, size: int) -> bytearray:
-        """Return the memory of a mask of at least so many elements, which may be anything."""
-        if len(self._marks) < size:
-            self._marks = bytearray(size)
-        return self._marks
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
@@ -108,31 +95,6 @@ def paired_blocks(
     for block_reference, block_candidate in walk:
         yield start, block_reference, block_candidate
         start += block_reference.size
-
-
-def marked_places(marks: bytearray, mask: Array, *, most: int) -> Array | None:
-    """Return the places of the elements that a mask holds, in ascending order.
-
-    Args:
-        marks: The memory that begins with the mask; numpy cannot seek one element after another.
-        mask: Shape (n,), bool.
-        most: How many there may be.
-
-    Returns:
-        The places; None if there are more.
-    """
-    places: list[int] = []
-    place = marks.find(1, 0, mask.size)
-    while place >= 0 and len(places) < HOPS:
-        places.append(place)
-        place = marks.find(1, place + 1, mask.size)
-    if place < 0:
-        return np.array(places, np.intp)
-    is_dense = place < DENSE * HOPS
-    if is_dense and np.count_nonzero(mask) > most:
-        return None
-    at = np.flatnonzero(mask)
-    return at if at.size <= most else None
 
 
 def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.executors import default_jobs
 from padiff.comparer.judgedpairs import JudgedPairs
 from padiff.comparer.result import Endpoint, JudgedPair, Tolerance, Verdict
 from padiff.comparer.selection import matches
@@ -20,7 +21,6 @@ from .alike import find_alike
 from .basis import Bases
 from .building import AgreeingPairs, Builder, Measured, endpoints
 from .decision import Counted, agrees, by_errors
-from .largepairs import default_jobs
 from .measured import Listed, Measurements, Request, plan_reading
 from .partly import Partial, judge_partly
 from .smallpairs import SmallPairs
@@ -240,29 +240,21 @@ class _Judger:
             reasons=said,
         )
 
-    def _draft(self, pair: RecordPair) -> JudgedPair | Request | None:
-        """Judge a pair as far as its elements are not needed; None where digests are equal."""
+    def _draft(self, pair: RecordPair) -> JudgedPair | Request:
+        """Judge a pair as far as its elements are not needed."""
         records = self._reference.index.records
         references = tuple([records[place] for place in pair.reference])
         record = self._candidate.index.records[pair.candidate]
-        contents = self._contents
-        if contents.are_equal(references, record, pair.rule):
-            return None
-        if contents.are_of_one_form(pair, references, record):
-            lacks_elements = contents.lack_elements(references, record)
-        else:
-            known = tuple([one for one in references if one.value is not None])
-            if record.value is None or len(known) < len(references):
-                sides = self._reference, self._candidate
-                if is_partly_absent(references, record):
-                    return Request(references, record, pair.rule, pair.candidate_rule)
-                return judge_absent(self._blank(pair), references, record, pair.rule, sides)
+        is_absent = record.value is None or any(one.value is None for one in references)
+        if is_absent and not is_partly_absent(references, record):
+            sides = self._reference, self._candidate
+            return judge_absent(self._blank(pair), references, record, pair.rule, sides)
+        if not is_absent:
             refused = self._refused(references, record, pair)
             if refused is not None:
                 return refused
-            lacks_elements = contents.lack_elements(references, record)
-        if lacks_elements:
-            return self._judge_partly(pair, references, record)
+            if self._contents.lack_elements(references, record):
+                return self._judge_partly(pair, references, record)
         return Request(references, record, pair.rule, pair.candidate_rule)
 
     def _blank(self, pair: RecordPair) -> JudgedPair:

@@ -1,28 +1,41 @@
-"""Read the arrays of pairs and measure them one by one, each distinct pair once."""
+"""Read the arrays of pairs and measure them one by one, each distinct pair once.
+
+Large ones are measured side by side in processes of their own, or on other workers. Threads would
+gain little: each of some twenty calls of numpy in a block takes 5 to 40 us and then waits for the
+interpreter, which another thread holds, and waking up takes 40 us again. On two cores, two threads
+measured 0.9 to 1.2 times as much as one, and two processes 1.9 times.
+
+What a process does not give back, for whatever reason, is measured by whoever asked for it: errors
+come up there.
+"""
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from padiff.comparer.executors import beside_this_task, check_version, own_version
 from padiff.comparer.judgedpairs import pressure
 from padiff.comparer.result import Tolerance
+from padiff.dumpfile import DumpFormatError, StepFile, numpy_dtype
 
 from .blocks import RELEASE_BYTES, Room
-from .largepairs import LargePair, LargePairs
 from .metrics import measure
 from .tolerance import EXACT
 from .unmeasured import arrays_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
 
     from padiff.comparer.result import Metrics
     from padiff.dumpfile import RecordInfo, ValueInfo
-    from padiff.dumpfile.extent import Extent
     from padiff.pairing import Rule, Side
 
     from .blocks import Array
@@ -32,14 +45,12 @@ BYTES_AT_MOST = 16
 """Bytes of the widest element, complex128."""
 LARGE_FROM = 1 << 14
 """Elements of a pair that another process may measure."""
-
-
-@runtime_checkable
-class _InFile(Protocol):
-    """A side whose elements lie in a file: an opened one."""
-
-    def extent(self, value: ValueInfo) -> Extent | None:
-        """Return where a value's elements lie; None where they have to be made first."""
+WORTH_BYTES = 4 << 30
+"""Of less in all, one process is done in two seconds, and starting another takes 0.2 s."""
+PAIR_BYTES = 1 << 20
+"""What is measured in the 0.4 ms that the calls for one pair take, whatever its size."""
+HEAD_START_BYTES = 1 << 30
+"""What this process measures until another one has started; a scheduler's workers run already."""
 
 
 @runtime_checkable
@@ -117,14 +128,44 @@ class Listed:
         return np.array([pressure(one, limit) if one.max_abs else -1.0 for one, limit in both])
 
 
-def _plain_values(request: Request, sides: tuple[Side, Side]) -> tuple[ValueInfo, ValueInfo] | None:
-    """Return both values of a pair that needs no layout; None for all others."""
-    if len(request.references) != 1 or request.rule.steps or request.candidate_rule.steps:
-        return None
-    known, found = request.references[0], request.record
-    if known.shape != found.shape or known.value is None or found.value is None:
-        return None
-    return sides[0].index.values[known.value], sides[1].index.values[found.value]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Pairs that another process measures."""
+
+    places: tuple[int, ...]
+    """Their numbers among all requests."""
+    requests: tuple[Request, ...]
+    files: tuple[Path, Path]
+    """Of the reference and of the candidate."""
+    digests: tuple[Mapping[int, str], Mapping[int, str]]
+    """Of the values of both, by which a file is known that was put in the place of another one."""
+    mean: bool
+    """Whether the reference's mean magnitude is wanted."""
+
+
+def measure_share(share: Share, version: str) -> list[tuple[int, Metrics]]:
+    """Measure pairs, and return their places and metrics.
+
+    Args:
+        share: The pairs.
+        version: Of padiff, where the share was made.
+
+    Raises:
+        CompareError: This is another version of padiff.
+        DumpFormatError: A file was replaced, or cannot be read.
+    """
+    check_version(version, "the process that shared this out")
+    with StepFile(share.files[0]) as reference, StepFile(share.files[1]) as candidate:
+        for file, digests in zip((reference, candidate), share.digests, strict=True):
+            if any(file.index.values[value].digest != one for value, one in digests.items()):
+                raise DumpFormatError(f"cannot read {str(file.path)!r}: it was replaced")
+
+        def release() -> None:
+            reference.release_pages()
+            candidate.release_pages()
+
+        measurements = Measurements(reference, candidate, mean=share.mean, release=release)
+        return list(zip(share.places, measurements.of(share.requests, jobs=1), strict=True))
 
 
 class Measurements:
@@ -178,12 +219,19 @@ class Measurements:
         done: dict[int, Metrics] = {}
         plan_reading(self._reference, (one for request in requests for one in request.known))
         plan_reading(self._candidate, (request.record for request in requests))
-        pairs = self._large(requests) if jobs > 1 else ()
-        with LargePairs(pairs, jobs=jobs, scheduler=scheduler) as large:
-            here = [place for place in range(len(requests)) if place not in large.others]
-            self._here(requests, here, done)
-            done.update(large.results())
-        self._here(requests, sorted(large.others - done.keys()), done)
+        shares = self._shares(requests, jobs, 0 if scheduler else HEAD_START_BYTES)
+        others = {place for share in shares for place in share.places}
+        with ExitStack() as exits:
+            running: list[Future[list[tuple[int, Metrics]]]] = []
+            if shares:
+                pool = exits.enter_context(beside_this_task(scheduler, len(shares)))
+                with suppress(BrokenExecutor):
+                    running += [pool.submit(measure_share, one, own_version()) for one in shares]
+            self._here(requests, [at for at in range(len(requests)) if at not in others], done)
+            for future in running:
+                with suppress(CancelledError):
+                    done.update([] if future.exception() else future.result())
+        self._here(requests, sorted(others - done.keys()), done)
         return [done[place] for place in range(len(requests))]
 
     def _here(
@@ -195,28 +243,49 @@ class Measurements:
             self._account(2 * math.prod(request.record.shape) * BYTES_AT_MOST)
             done[place] = self._measure(request.tolerance, *self._read(request))
 
-    def _large(self, requests: Sequence[Request]) -> list[LargePair]:
-        """List the large pairs whose elements can be mapped as they are."""
-        reference, candidate = self._reference, self._candidate
-        found: list[LargePair] = []
-        if not (isinstance(reference, _InFile) and isinstance(candidate, _InFile)):
-            return found
-        for place, request in enumerate(requests):
-            values = _plain_values(request, (self._reference, self._candidate))
-            if values is None or values[0].size < LARGE_FROM:
-                continue
-            extents = reference.extent(values[0]), candidate.extent(values[1])
-            if extents[0] is not None and extents[1] is not None:
-                pair = LargePair(
-                    place=place,
-                    reference=extents[0],
-                    candidate=extents[1],
-                    shape=request.record.shape,
-                    tolerance=request.tolerance,
-                    mean=self._mean,
-                )
-                found.append(pair)
-        return found
+    def _shares(self, requests: Sequence[Request], jobs: int, head_start: int) -> list[Share]:
+        """Return what other processes measure: nothing where that is not worth it.
+
+        Args:
+            requests: All that is to be measured.
+            jobs: How many processes are to measure, this one included.
+            head_start: Bytes that this one measures before the others have started.
+        """
+        sides = self._reference, self._candidate
+        files = [one for one in sides if isinstance(one, StepFile) and one.is_local]
+        if jobs == 1 or len(files) < len(sides):
+            return []
+        costs = {
+            place: PAIR_BYTES + sum(map(_size_bytes, (*known, found)))
+            for place, request in enumerate(requests)
+            for known, found in [self._values(request)]
+            if found.size >= LARGE_FROM
+        }
+        if sum(costs.values()) < WORTH_BYTES:
+            return []
+        shares = spread(costs, jobs, head_start)[1:]
+        return [self._share(requests, files, places) for places in shares if places]
+
+    def _share(
+        self, requests: Sequence[Request], files: Sequence[StepFile], places: Sequence[int]
+    ) -> Share:
+        wanted = tuple(requests[place] for place in places)
+        values = [self._values(request) for request in wanted]
+        return Share(
+            places=tuple(places),
+            requests=wanted,
+            files=(files[0].path, files[1].path),
+            digests=(
+                {value.id: value.digest for known, _ in values for value in known},
+                {found.id: found.digest for _, found in values},
+            ),
+            mean=self._mean,
+        )
+
+    def _values(self, request: Request) -> tuple[list[ValueInfo], ValueInfo]:
+        """Return the values of a pair: the reference's, and the candidate's."""
+        known, found = self._reference.index.values, self._candidate.index.values
+        return [known[one.value or 0] for one in request.known], found[request.record.value or 0]
 
     def _read(self, request: Request) -> tuple[Array, Array]:
         arrays = arrays_of(request.references, self._reference)
@@ -236,3 +305,24 @@ class Measurements:
         if self._read_bytes > RELEASE_BYTES:
             self._read_bytes = 0
             self._release()
+
+
+def _size_bytes(value: ValueInfo) -> int:
+    return value.size * numpy_dtype(value.dtype).itemsize
+
+
+def spread(costs: Mapping[int, int], count: int, head_start: int) -> list[list[int]]:
+    """Split pairs into shares that take about as long, the first one for this process.
+
+    Args:
+        costs: Bytes of each pair, by its place.
+        count: How many shares.
+        head_start: Bytes that this process is ahead of the others.
+    """
+    shares: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] + [head_start] * (count - 1)
+    for place in sorted(costs, key=lambda one: (-costs[one], one)):
+        least = loads.index(min(loads))
+        shares[least].append(place)
+        loads[least] += costs[place]
+    return shares

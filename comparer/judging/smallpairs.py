@@ -7,7 +7,6 @@ over its own row. The results are those of ``measure``.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -19,11 +18,11 @@ from padiff.dumpfile.bulk import build_all
 from padiff.pairing import rows_of
 
 from .blocks import Room
-from .hull import ROUNDING, Hulls, Slopes
+from .hull import Candidates
 from .metrics import measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from padiff.dumpfile import RecordInfo
     from padiff.pairing import Side
@@ -178,7 +177,7 @@ class SmallNumbers:
         """Make the metrics of some pairs; equal ones are one object."""
         places, number = np.unique(self.of_row[rows], return_inverse=True)
         shapes = [self.shapes[place] for place in places.tolist()]
-        made = self.counted.picked(places).metrics(shapes, mean=self.mean)
+        made = self.counted.metrics(places, shapes, mean=self.mean)
         for at, place in enumerate(places.tolist()):
             made[at] = self.alone.get(place, made[at])
         return [made[at] for at in number.tolist()]
@@ -235,7 +234,7 @@ class Counted:
     known: Array
     found: Array
     product: Array
-    slopes: Slopes
+    points: Candidates
 
     @classmethod
     def joined(cls, parts: Sequence[Counted]) -> Counted:
@@ -243,67 +242,50 @@ class Counted:
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
         }
-        return cls(slopes=Slopes.joined([part.slopes for part in parts]), **columns)
+        return cls(points=Candidates.joined([part.points for part in parts]), **columns)
 
-    def picked(self, rows: Array) -> Counted:
-        """Take those of some pairs, in the order given."""
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return Counted(slopes=self.slopes.picked(rows), **columns)
-
-    def metrics(self, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
-        """Make the metrics of each pair.
+    def metrics(
+        self, rows: Array, shapes: Sequence[tuple[int, ...]], *, mean: bool
+    ) -> list[Metrics]:
+        """Make the metrics of some pairs.
 
         Args:
-            shapes: Of each.
+            rows: Which.
+            shapes: Of each of them.
             mean: Whether ``reference_mean_abs`` is wanted.
         """
+        own = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        cells = {name: column.tolist() for name, column in own.items()}
+        needed = self.points.needed_atol(self.rtol)[rows], self.points.needed_rtol(self.atol)[rows]
         with np.errstate(all="ignore"):
-            hulls = Hulls(self.slopes)
-            needed_atol = hulls.largest(partial(_needed_atol, self.rtol))
-            needed_rtol = hulls.largest(partial(_needed_rtol, self.atol))
-            needed_rtol[np.isinf(needed_rtol)] = np.nan
-            relative_l2, cosine = self._relative_l2(), self._cosine()
+            relative_l2, cosine = _relative_l2(own), _cosine(own)
         return build_all(
             Metrics,
             len(shapes),
-            size=self.size.tolist(),
-            mismatched=self.mismatched.tolist(),
-            max_abs=self.most.tolist(),
-            max_abs_index=_indices(self.most_at, shapes),
-            max_rel=self.relative.tolist(),
-            max_rel_index=_indices(self.relative_at, shapes),
-            mean_abs=self.mean_abs.tolist(),
+            size=cells["size"],
+            mismatched=cells["mismatched"],
+            max_abs=cells["most"],
+            max_abs_index=_indices(own["most_at"], shapes),
+            max_rel=cells["relative"],
+            max_rel_index=_indices(own["relative_at"], shapes),
+            mean_abs=cells["mean_abs"],
             relative_l2=_known(relative_l2),
             cosine=_known(cosine),
-            needed_atol=needed_atol.tolist(),
-            needed_rtol=_known(needed_rtol),
-            reference_mean_abs=self.mean_size.tolist() if mean else [None] * len(shapes),
-            hull=hulls.points(),
+            needed_atol=needed[0].tolist(),
+            needed_rtol=_known(np.where(np.isinf(needed[1]), np.nan, needed[1])),
+            reference_mean_abs=cells["mean_size"] if mean else [None] * len(shapes),
+            hull=self.points.hulls(rows),
         )
 
     def pressures(self) -> Array:
         """Return the part of its atol that each pair needs; 0 where atol is 0, -1 if equal."""
-        with np.errstate(all="ignore"):
-            needed = Hulls(self.slopes).largest(partial(_needed_atol, self.rtol))
+        needed = self.points.needed_atol(self.rtol)
         found = np.divide(needed, self.atol, out=np.zeros(needed.size), where=self.atol != 0)
         found[self.most == 0] = -1.0
         return found
 
-    def _relative_l2(self) -> Array:
-        size = np.sqrt(self.known)
-        none = np.where(self.square == 0, 0.0, np.inf)
-        relative: Array = np.where(size == 0, none, np.sqrt(self.square))
-        np.divide(relative, size, out=relative, where=size != 0)
-        return relative
 
-    def _cosine(self) -> Array:
-        """Return the cosines, nan where there is none."""
-        sizes = np.sqrt(self.known) * np.sqrt(self.found)
-        cosine = np.where(np.isfinite(sizes) & (sizes != 0), self.product / sizes, np.nan)
-        return np.clip(cosine, -1.0, 1.0)
-
-
-_COLUMNS = tuple(each.name for each in fields(Counted) if each.name != "slopes")
+_COLUMNS = tuple(each.name for each in fields(Counted) if each.name != "points")
 
 
 def _count(
@@ -322,8 +304,7 @@ def _count(
     np.abs(distance, out=distance)
     magnitude = np.abs(reference, out=room.take("size", form, np.float64))
     relative = np.divide(distance, magnitude, out=room.take("ratio", form, np.float64))
-    has_zeros = bool(magnitude.min() == 0)
-    if has_zeros:
+    if magnitude.min() == 0:
         np.copyto(relative, 0.0, where=distance == 0)
     tops = distance.argmax(axis=1), relative.argmax(axis=1)
     most = distance[rows, tops[0]]
@@ -343,7 +324,7 @@ def _count(
         known=_dot(reference, reference),
         found=_dot(candidate, candidate),
         product=_dot(reference, candidate),
-        slopes=Slopes.of(magnitude, distance, relative, tops=tops, has_zeros=has_zeros, room=room),
+        points=Candidates.of(magnitude, distance, relative, tops, room),
     )
 
 
@@ -373,14 +354,17 @@ def _dot(one: Array, other: Array) -> Array:
     return product
 
 
-def _needed_atol(rtol: Array, x: Array, d: Array, owner: Array) -> Array:
-    allowed = rtol[owner] * x
-    return np.where(d > allowed, d - allowed + ROUNDING * d, 0.0)
+def _relative_l2(own: Mapping[str, Array]) -> Array:
+    """Return ``||c - r|| / ||r||`` of each pair."""
+    size, square = np.sqrt(own["known"]), own["square"]
+    return np.where(size == 0, np.where(square == 0, 0.0, np.inf), np.sqrt(square) / size)
 
 
-def _needed_rtol(atol: Array, x: Array, d: Array, owner: Array) -> Array:
-    allowed = atol[owner]
-    return np.where(d > allowed, (d - allowed + ROUNDING * d) / x, 0.0)
+def _cosine(own: Mapping[str, Array]) -> Array:
+    """Return the cosine of each pair, nan where there is none."""
+    sizes = np.sqrt(own["known"]) * np.sqrt(own["found"])
+    cosine = np.where(np.isfinite(sizes) & (sizes != 0), own["product"] / sizes, np.nan)
+    return np.clip(cosine, -1.0, 1.0)
 
 
 def _known(numbers: Array) -> list[float | None]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import BLOCK_BYTES, Array, Room, marked_places, paired_blocks, widen
-from .hull import Hull
+from .blocks import BLOCK_BYTES, Array, Room, paired_blocks, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,19 +37,8 @@ ROW = 1 << 16
 """Products that are added in work precision before float64 takes over: BLAS keeps so many partial
 sums side by side that each of them has two thousand terms at most."""
 BELOW = 1 - SLACK
-SAMPLE = 128
-"""Elements of each part of a block by which a screen is chosen"""
-AGAIN = 4
-"""behind so many blocks, and when so many times as many have passed,"""
-OFTEN = 4096
-"""or when it lets so much of one through, and twice what it did when it was chosen so."""
-HIGH = 4e-3
-"""What looking through all parts for what is high takes, in the share of elements whose picking
-out and deciding in float64 takes as long."""
 PART = 4096
 """Elements of which the farthest is known: finding it takes no longer than that of all."""
-PARTS = 32
-"""Parts of the first block whose farthest and steepest elements its screen is made of."""
 STEEPEST = 1e30
 """Slope of the steepest screen: it and its products stay within float32."""
 MARGIN = 1e-12
@@ -75,8 +63,6 @@ class _Scratch:
     distance: Array
     magnitude: Array
     mask: Array
-    marks: bytearray
-    """The memory of the mask, which may be longer."""
     parts: tuple[Array, Array]
     """Distances and mask, part by part, so that what is high can be looked for in few of them."""
     rows: tuple[slice, ...]
@@ -97,9 +83,6 @@ class Sweep:
         self._tally = tally
         self._room = room
         self._mean = mean
-        self._turn, self._next = 0, AGAIN
-        self._bound = OFTEN
-        self._screen = 0.0, 0.0, 0.0
 
     def take(self, reference: Array, candidate: Array, *, release: Callable[[], None]) -> None:
         """Sweep over two arrays.
@@ -133,15 +116,13 @@ class Sweep:
     def _cut(self, size: int) -> _Scratch:
         """Cut scratch memory to a block's size."""
         take = self._room.take
-        distance, marks = take("distance", (size,), self._kind), self._room.marks(size)
-        mask = np.frombuffer(marks, np.bool_, size)
+        distance, mask = take("distance", (size,), self._kind), take("mask", (size,), np.bool_)
         form = (-1, PART) if size % PART == 0 else (1, size)
         return _Scratch(
             size=size,
             distance=distance,
             magnitude=take("magnitude", (size,), self._kind),
             mask=mask,
-            marks=marks,
             parts=(distance.reshape(form), mask.reshape(form)),
             rows=tuple(slice(start, start + ROW) for start in range(0, size, ROW)),
         )
@@ -211,30 +192,15 @@ class Sweep:
             tops: The largest distance of each part.
         """
         tally, scratch = self._tally, self._scratch
-        hull, size = tally.hull, scratch.size
-        if not self._turn:
-            hull = self._joined_hull(reference, candidate)
-            self._set_screen(*hull.screen())
-        elif self._turn >= self._next:
-            self._choose(hull, tops)
-        self._turn += 1
+        if not tally.hull.points:
+            tally.follow(start, reference[:FAST_FROM], candidate[:FAST_FROM])
         at = self._above(tops)
-        if hull is tally.hull and (size if at is None else at.size) > self._bound:
-            # What lies above a screen that has grown old is held against this block's own hull.
-            hull = self._joined_hull(reference, candidate)
-            self._choose(hull, tops)
-            at = self._above(tops)
-            self._bound = max(2 * (size if at is None else at.size), OFTEN)
         if at is None:
-            for first in (0, *range(FAST_FROM, size, NARROW)):
-                part = slice(first, first + NARROW if first else FAST_FROM)
+            for first in range(0, scratch.size, NARROW):
+                part = slice(first, first + NARROW)
                 tally.follow(start + first, reference[part], candidate[part])
         elif at.size:
-            at = at[scratch.distance[at] >= hull.height(np.abs(reference[at])) * BELOW]
-            if hull is not tally.hull and hull.points[0][0] == 0 and tally.max_rel < math.inf:
-                # The first element whose difference is infinite relatively may lie below others.
-                first = int(((reference == 0) & (scratch.distance > 0)).argmax())
-                at = np.union1d(at, first)
+            at = at[scratch.distance[at] >= tally.hull.height(np.abs(reference[at])) * BELOW]
             if at.size:
                 tally.follow(start, reference[at], candidate[at], at=at)
 
@@ -243,7 +209,9 @@ class Sweep:
 
         Magnitudes are overwritten.
         """
-        scratch, kind, (level, slope, cap) = self._scratch, self._kind, self._screen
+        scratch, kind = self._scratch, self._kind
+        level, slope, cap = (number * BELOW for number in self._tally.hull.screen())
+        slope = min(slope, STEEPEST)
         line = np.multiply(scratch.magnitude, kind(slope), out=scratch.magnitude)
         if level:
             np.add(line, kind(level), out=line)
@@ -252,45 +220,7 @@ class Sweep:
         if high.size:
             distances, masks = scratch.parts
             masks[high] |= distances[high] > kind(cap)
-        return marked_places(scratch.marks, mask, most=scratch.size // FEW)
-
-    def _choose(self, hull: Hull, tops: Array) -> None:
-        """Choose the screen under a hull that leaves the least work, by a sample of this block."""
-        each = self._scratch.size // PARTS
-        distance, magnitude = (
-            array[: PARTS * each].reshape(PARTS, each)[:, :SAMPLE].reshape(-1)
-            for array in (self._scratch.distance, self._scratch.magnitude)
-        )
-        level, slopes, heights = hull.screens()
-        lines = np.minimum(level + slopes[:, None] * magnitude, heights[:, None])
-        work = np.count_nonzero(distance > lines * BELOW, axis=1) / distance.size
-        work += HIGH * np.count_nonzero(tops > heights[:, None], axis=1) / tops.size
-        best = work.size - 1 - int(work[::-1].argmin())
-        self._set_screen(level, float(slopes[best]), float(heights[best]))
-        self._next = AGAIN * self._turn
-
-    def _set_screen(self, level: float, slope: float, height: float) -> None:
-        self._screen = level * BELOW, min(slope * BELOW, STEEPEST), height * BELOW
-
-    def _joined_hull(self, reference: Array, candidate: Array) -> Hull:
-        """Return the hull of all elements so far and of this block's farthest and steepest."""
-        scratch = self._scratch
-        ratio = np.abs(reference, out=scratch.magnitude)
-        np.add(ratio, np.finfo(self._kind).tiny, out=ratio)
-        np.divide(scratch.distance, ratio, out=ratio)
-        each = reference.size // PARTS
-        starts = np.arange(0, each * PARTS, each)
-        tops = [
-            array[: each * PARTS].reshape(PARTS, each).argmax(axis=1) + starts
-            for array in (scratch.distance, ratio)
-        ]
-        at = np.concatenate(tops)
-        known = reference[at].astype(np.float64)
-        hull = Hull()
-        hull.add_few(self._tally.hull.points)
-        hull.add(np.abs(known), np.abs(candidate[at].astype(np.float64) - known))
-        np.abs(reference, out=scratch.magnitude)
-        return hull
+        return np.flatnonzero(mask) if np.count_nonzero(mask) <= scratch.size // FEW else None
 
     def _sums(self, reference: Array, candidate: Array, sums: tuple[float, float, float]) -> None:
         """Add up: ``c = r + d``, so that what is wanted of c follows, unless it cancels."""

@@ -35,25 +35,6 @@ class Contents:
         self._values = reference.values, candidate.values
         self._lacking = _lacking(reference), _lacking(candidate)
 
-    def are_of_one_form(self, pair: RecordPair, references: References, record: RecordInfo) -> bool:
-        """Return whether both are tensors of one shape and dtype, as most pairs are."""
-        if len(references) != 1 or pair.rule.steps or pair.candidate_rule.steps:
-            return False
-        value, found = references[0].value, record.value
-        if value is None or found is None or references[0].shape != record.shape:
-            return False
-        return self._values[0][value].dtype == self._values[1][found].dtype
-
-    def are_equal(self, references: References, record: RecordInfo, rule: Rule) -> bool:
-        """Return whether the digests say that all bits are the same."""
-        if not rule.is_identity or len(references) != 1 or references[0].shape != record.shape:
-            return False
-        known, found = references[0].value, record.value
-        if known is None or found is None:
-            return False
-        expected, value = self._values[0][known], self._values[1][found]
-        return expected.digest == value.digest and expected.dtype == value.dtype
-
     def lack_elements(self, references: References, record: RecordInfo) -> bool:
         """Return whether not all elements of a pair were recorded."""
         if not (self._lacking[0] or self._lacking[1]):

@@ -133,22 +133,10 @@ class Search:
     def _forward_diverged(self, call: int, inside: list[int] | tuple[int, ...]) -> bool:
         if self._tree.bad(call, Role.INPUT) or self._tree.tainted(call, Role.OUTPUT):
             return True
-        if self._is_left_out(call):
-            return True
         module = self._tree.reference.calls[call].module
         states = self._tree.of_module(module, Role.WEIGHT, Role.BUFFER)
         return any(is_bad(pair) for _, pair in states) or any(
             self._is_forward_bad[child] for child in inside
-        )
-
-    def _is_left_out(self, call: int) -> bool:
-        """Return whether only the reference calls it, in a call whose own outputs diverged."""
-        tree = self._tree
-        if call in tree.partner_call:
-            return False
-        around = next((one for one in tree.ancestors(call) if one in tree.partner_call), None)
-        return around is not None and bool(
-            tree.bad(around, Role.OUTPUT) or tree.diverged_uses(around)
         )
 
     def _attach_weight_gradients(self) -> dict[int, list[int]]:

@@ -11,7 +11,6 @@ from padiff.dumpfile import Phase, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .calltree import relative_error
-from .dataflow import only_moves
 
 if TYPE_CHECKING:
     from padiff.comparer.result import JudgedPair, StepComparison
@@ -79,23 +78,6 @@ def nonfinite_producers(tree: CallTree, call: int) -> tuple[str, ...]:
             count = sum(ends[Role.OUTPUT])
             lines.append(f"makes nan or inf out of finite inputs on the {side} ({count} elements)")
     return tuple(lines)
-
-
-def only_passes_on(tree: CallTree, call: int) -> bool:
-    """Return whether a call gives back, on both sides, the elements that it was given.
-
-    Reordered, joined or split; known from the statistics of what is paired at the call.
-    """
-    return all(
-        only_moves(
-            index,
-            *(
-                [end for place, _ in tree.of_call(call, role) if (end := tree.ends(place)[side])]
-                for role in (Role.INPUT, Role.OUTPUT)
-            ),
-        )
-        for side, index in enumerate((tree.reference, tree.candidate))
-    )
 
 
 def follows_bad(tree: CallTree, call: int) -> bool:

@@ -23,7 +23,7 @@ from .backward import Faults, find_backward
 from .between import cut, feeders, glue, is_cut, name_of, other_classes
 from .calltree import CallTree, earliest, is_bad, is_told
 from .fed import find_fed_backward, find_fed_forward
-from .flow import amplification, follows_bad, growth, nonfinite_producers, only_passes_on
+from .flow import amplification, follows_bad, growth, nonfinite_producers
 from .locate_update import find_updates
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _find_forward(tree: CallTree) -> Faults:
         explained = earliest(first_origin[child] for child in inside)
         is_origin = below is not None and not inputs and (explained is None or explained > below)
         if is_origin and not _has_judged_input(tree, call.id):
-            is_origin = not (only_passes_on(tree, call.id) or follows_bad(tree, call.id))
+            is_origin = not follows_bad(tree, call.id)
         if is_origin and below is not None:
             origins[call.id] = below
         first_bad[call.id] = earliest([below, *inputs])
@@ -97,7 +97,7 @@ def _find_forward(tree: CallTree) -> Faults:
 
 
 def _has_judged_input(tree: CallTree, call: int) -> bool:
-    """Return whether anything that went into a call was judged; else it may only pass on."""
+    """Return whether anything that went into a call was judged."""
     return any(pair.verdict in DECIDED for _, pair in tree.of_call(call, Role.INPUT))
 
 

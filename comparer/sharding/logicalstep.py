@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from padiff.dumpfile import Mesh, StepFile, StepReader
-    from padiff.dumpfile.extent import Extent
 
     from .joining import JoinedRecord, JoinedStep
     from .knownlayout import KnownLayout
@@ -230,17 +229,6 @@ class LogicalStep:
         if not isinstance(source, _Stored):
             raise DumpFormatError(f"cannot read a sample of value {value.id}: it has none")
         return self._files[source.rank].sample(source.value)
-
-    def extent(self, value: ValueInfo) -> Extent | None:
-        """Return where a value's elements lie in a file; None where they have to be made first.
-
-        Raises:
-            DumpFormatError: Their dataset is not in the file.
-        """
-        source = self._sources[value.id]
-        if not isinstance(source, _Stored):
-            return None
-        return self._files[source.rank].extent(source.value)
 
     def fetch(self, values: Iterable[ValueInfo], *, is_plan: bool = False) -> None:
         """See that the elements of values are at hand before they are read.

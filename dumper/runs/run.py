@@ -13,7 +13,6 @@ from padiff.dumpfile import ConfigError, Phase
 
 from .beforehand import check_beforehand, check_place
 from .feeding import StepInputs
-from .forwardtrouble import forward_trouble
 from .loading import load_model, load_weights_into, loaded_setting, seed_all, write_structure
 from .outputs import outputs_for
 from .repeat import Repeats
@@ -21,7 +20,7 @@ from .runsettings import Progress, RunSettings, TrainSettings
 from .sources import opened_sources
 from .target import each_file_once, import_target
 from .training import Training, prepare_training
-from .usercode import UserCode
+from .usercode import UserCode, forward_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable

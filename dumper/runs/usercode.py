@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import PadiffError, RecordError
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["UserCode", "describe"]
+    from padiff.dumper.adapter import Adapter, Model
+
+__all__ = ["UserCode", "describe", "forward_trouble"]
 
 
 class UserCode:
@@ -67,3 +70,40 @@ def describe(error: BaseException) -> str:
     lines = [line for line in lines if line and not line.startswith("---")]
     said = next((line for line in lines if line.startswith("(")), lines[0] if lines else "")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def forward_trouble(
+    adapter: Adapter, model: Model, *, has_inputs: bool
+) -> Callable[[Exception], PadiffError | None]:
+    """Return in which module an exception of the forward pass arose.
+
+    Args:
+        adapter: The framework's.
+        model: What was run.
+        has_inputs: Whether it was given anything.
+    """
+
+    def translate(error: Exception) -> PadiffError | None:
+        paths: dict[int, tuple[str, str]] = {}
+        for path, module in adapter.named_modules(model):
+            paths.setdefault(id(module), (path or "(root)", type(module).__name__))
+        found = None
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            found = paths.get(id(frame.f_locals.get("self")), found)
+        if found is None:
+            return None
+        path, kind = found
+        return RecordError(
+            f"cannot run forward: module {path!r} ({kind}) raised {describe(error)}",
+            hint=_way_out(path, error, has_inputs=has_inputs),
+        )
+
+    return translate
+
+
+def _way_out(path: str, error: Exception, *, has_inputs: bool) -> str | None:
+    if path != "(root)" and not (has_inputs and isinstance(error, TypeError | ValueError)):
+        return None
+    if not has_inputs:
+        return "no --inputs were given"
+    return "check the inputs' shapes, dtypes and names: --inputs FILE or name=FILE"

@@ -18,7 +18,7 @@ from distributed.security import Security
 
 from padiff.cli.main import main
 from padiff.comparer import CompareSettings, compare, executors, tasks
-from padiff.comparer.judging import largepairs
+from padiff.comparer.judging import measured
 from padiff.comparer.report.json_report import to_json
 from padiff.dumpfile import CompareError, ConfigError
 from tests.support.command import run_padiff
@@ -182,9 +182,9 @@ def giant(tmp_path: Path, cluster: Cluster) -> Iterator[tuple[Path, Path]]:
     """Write one step of large layers, which is worth the cluster's while."""
     connect: Any = Client
     with connect(cluster, set_as_default=False) as client:
-        client.run(setattr, largepairs, "WORTH_BYTES", 0)
+        client.run(setattr, measured, "WORTH_BYTES", 0)
         yield write_large(tmp_path / "known", 0.0), write_large(tmp_path / "found", 1e-3)
-        client.run(setattr, largepairs, "WORTH_BYTES", largepairs.WORTH_BYTES)
+        client.run(setattr, measured, "WORTH_BYTES", measured.WORTH_BYTES)
 
 
 def shares(stream: Any) -> list[dict[str, Any]]:  # noqa: ANN401
@@ -249,8 +249,8 @@ def test_a_share_that_gets_lost_is_measured_by_who_asked(
         start(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as made,
         connect(made, set_as_default=False) as client,
     ):
-        client.run(setattr, largepairs, "WORTH_BYTES", 0)
-        client.run(setattr, largepairs, "measure_share", measuring)
+        client.run(setattr, measured, "WORTH_BYTES", 0)
+        client.run(setattr, measured, "measure_share", measuring)
         found = compare(*giant, CompareSettings(scheduler=made.scheduler_address))
 
     assert to_json(found) == to_json(compare(*giant))

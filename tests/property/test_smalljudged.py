@@ -149,9 +149,11 @@ def test_pairs_that_diverge_are_looked_at_together(
     made: list[int] = []
     metrics = Counted.metrics
 
-    def counting(self: Counted, shapes: Sequence[tuple[int, ...]], *, mean: bool) -> list[Metrics]:
+    def counting(
+        self: Counted, rows: Array, shapes: Sequence[tuple[int, ...]], *, mean: bool
+    ) -> list[Metrics]:
         made.append(len(shapes))
-        return metrics(self, shapes, mean=mean)
+        return metrics(self, rows, shapes, mean=mean)
 
     monkeypatch.setattr(Counted, "metrics", counting)
     paths = (

@@ -1,4 +1,4 @@
-"""The places that a mask holds, and blocks without a difference."""
+"""Blocks without a difference."""
 
 from __future__ import annotations
 
@@ -9,51 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import Tolerance, measure
-from padiff.comparer.judging.blocks import Room, marked_places
 from padiff.comparer.judging.sweep import LANE
-
-SIZE = 10_000
-
-
-@pytest.mark.parametrize(
-    "places",
-    [
-        [],
-        [0],
-        [SIZE - 1],
-        [3, 4, 5, 9_000],
-        list(range(0, SIZE, 100)),
-        list(range(600)),
-        list(range(9_000, SIZE)),
-    ],
-    ids=["none", "first", "last", "few", "many", "dense at first", "dense at last"],
-)
-def test_all_places_are_found_in_order(places: list[int]) -> None:
-    marks = Room().marks(SIZE + 7)
-    marks[SIZE:] = b"\1" * 7  # behind the mask
-    mask = np.frombuffer(marks, np.bool_, SIZE)
-    mask[places] = True
-    found = marked_places(marks, mask, most=SIZE // 4)
-    assert found is not None
-    assert found.tolist() == places
-
-
-@pytest.mark.parametrize("first", [0, 5_000])
-def test_more_than_wanted_are_no_places(first: int) -> None:
-    marks = Room().marks(SIZE)
-    mask = np.frombuffer(marks, np.bool_, SIZE)
-    mask[first : first + 1_001] = True
-    assert marked_places(marks, mask, most=1_000) is None
-    found = marked_places(marks, mask, most=1_001)
-    assert found is not None
-    assert found.size == 1_001
-
-
-def test_a_room_gives_longer_memory_where_it_is_asked_for() -> None:
-    room = Room()
-    short = room.marks(10)
-    assert room.marks(5) is short
-    assert len(room.marks(20)) >= 20
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +14,20 @@ import pytest
 
 from padiff.comparer import CompareSettings, Tolerance, compare, measure
 from padiff.comparer.executors import beside_this_task, local_pool
-from padiff.comparer.judging import largepairs, measured
+from padiff.comparer.judging import measured
 from padiff.comparer.judging.blocks import RELEASE_BYTES
+from padiff.comparer.judging.measured import measure_share, spread
 from padiff.comparer.report.json_report import to_json
-from padiff.dumpfile import ConfigError
+from padiff.dumpfile import VERSION, CompareError, ConfigError, DumpFormatError, StepFile
 from tests.support.large_layers import write_large
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from padiff.comparer import Metrics
-    from padiff.comparer.judging.largepairs import LargePair
+    from padiff.comparer.judging.measured import Share
 
 Array = npt.NDArray[Any]
 
@@ -44,9 +45,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(count)
         return beside_this_task(scheduler, count)
 
-    monkeypatch.setattr(largepairs, "WORTH_BYTES", 0)
-    monkeypatch.setattr(largepairs, "HEAD_START_BYTES", 0)
-    monkeypatch.setattr(largepairs, "beside_this_task", noted)
+    monkeypatch.setattr(measured, "WORTH_BYTES", 0)
+    monkeypatch.setattr(measured, "HEAD_START_BYTES", 0)
+    monkeypatch.setattr(measured, "beside_this_task", noted)
     return counts
 
 
@@ -64,20 +65,19 @@ def test_processes_change_nothing(tmp_path: Path, started: list[int]) -> None:
     assert started == [2]
 
 
-def compared_at_once(paths: tuple[Path, Path]) -> tuple[dict[str, Any], int]:
+def compared_at_once(paths: tuple[Path, Path]) -> tuple[dict[str, Any], list[int]]:
     """Compare in three processes, whatever it is worth; return how many others measured, too."""
-    shares: list[object] = []
+    counts: list[int] = []
 
-    class Counted(largepairs.LargePairs):
-        def results(self) -> Iterator[tuple[int, Metrics]]:
-            shares.extend(future.result() for future in self._running)
-            return super().results()
+    def noted(scheduler: str | None, count: int) -> AbstractContextManager[Executor]:
+        counts.append(count)
+        return beside_this_task(scheduler, count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(largepairs, "WORTH_BYTES", 0)
-        patch.setattr(largepairs, "HEAD_START_BYTES", 0)
-        patch.setattr(measured, "LargePairs", Counted)
-        return compared(paths, 3), len(shares)
+        patch.setattr(measured, "WORTH_BYTES", 0)
+        patch.setattr(measured, "HEAD_START_BYTES", 0)
+        patch.setattr(measured, "beside_this_task", noted)
+        return compared(paths, 3), counts
 
 
 def test_a_process_that_compares_a_rank_shares_its_measuring(tmp_path: Path) -> None:
@@ -86,20 +86,20 @@ def test_a_process_that_compares_a_rank_shares_its_measuring(tmp_path: Path) -> 
     with local_pool(1) as pool:
         found = pool.submit(compared_at_once, paths).result()
 
-    assert found == (compared(paths, 1), 2)
+    assert found == (compared(paths, 1), [2])
 
 
 def test_few_bytes_are_not_worth_a_process(
     tmp_path: Path, started: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(largepairs, "WORTH_BYTES", 1 << 30)
+    monkeypatch.setattr(measured, "WORTH_BYTES", 1 << 30)
 
     compared(both_written(tmp_path), 3)
 
     assert started == []
 
 
-def killed(share: Sequence[LargePair], version: str) -> list[tuple[int, Metrics]]:
+def killed(share: Share, version: str) -> list[tuple[int, Metrics]]:
     os.kill(os.getpid(), signal.SIGKILL)
     return []
 
@@ -109,7 +109,7 @@ def test_what_a_process_does_not_give_back_is_measured_here(
 ) -> None:
     paths = both_written(tmp_path)
     one = compared(paths, 1)
-    monkeypatch.setattr(largepairs, "measure_share", killed)
+    monkeypatch.setattr(measured, "measure_share", killed)
 
     assert compared(paths, 2) == one
     assert started == [1]
@@ -124,6 +124,63 @@ def test_no_process_at_all_leaves_everything_here(
 
     assert compared(paths, 2) == one
     assert started == [1]
+
+
+def shared_out(paths: tuple[Path, Path], jobs: int) -> list[Share]:
+    """Return what other processes would measure."""
+    sent: list[Share] = []
+
+    def send(share: Share, version: str) -> list[tuple[int, Metrics]]:
+        sent.append(share)
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured, "WORTH_BYTES", 0)
+        patch.setattr(measured, "HEAD_START_BYTES", 0)
+        patch.setattr(measured, "measure_share", send)
+        patch.setattr(measured, "beside_this_task", lambda *_: ThreadPoolExecutor(1))
+        compared(paths, jobs)
+    return sent
+
+
+def test_a_share_gives_what_measuring_gives(tmp_path: Path) -> None:
+    paths = both_written(tmp_path)
+    (share,) = shared_out(paths, 2)
+    with StepFile(share.files[0]) as known, StepFile(share.files[1]) as found:
+        alone = [
+            measure(known.array(one.known[0]), found.array(one.record), one.tolerance)
+            for one in share.requests
+        ]
+
+    assert measure_share(share, VERSION) == list(zip(share.places, alone, strict=True))
+    with pytest.raises(CompareError, match="expected padiff"):
+        measure_share(share, "0.0.9")
+
+
+def test_a_file_that_was_replaced_is_not_measured(tmp_path: Path) -> None:
+    (share,) = shared_out(both_written(tmp_path), 2)
+    other = write_large(tmp_path / "other", 2e-3)
+    share.files[1].write_bytes(
+        (other / share.files[1].relative_to(tmp_path / "found")).read_bytes()
+    )
+
+    with pytest.raises(DumpFormatError, match="replaced"):
+        measure_share(share, VERSION)
+
+
+@pytest.mark.parametrize(("jobs", "loads"), [(1, [21]), (2, [11, 10]), (3, [7, 7, 7]), (9, None)])
+def test_shares_cost_about_as_much(jobs: int, loads: list[int] | None) -> None:
+    costs = {place: place + 1 for place in range(6)}
+
+    shares = spread(costs, jobs, 0)
+
+    assert sorted(place for share in shares for place in share) == list(costs)
+    found = sorted((sum(costs[place] for place in share) for share in shares), reverse=True)
+    assert found == (loads or [6, 5, 4, 3, 2, 1, 0, 0, 0])
+
+
+def test_this_process_has_a_head_start() -> None:
+    assert spread(dict.fromkeys(range(3), 1), 2, 1 << 30) == [[0, 1, 2], []]
 
 
 def test_less_than_one_process_is_refused() -> None:
