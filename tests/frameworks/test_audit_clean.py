@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Paddle says so at each training-mode BatchNorm whose ``track_running_stats`` was never named.
-pytestmark = pytest.mark.filterwarnings("ignore:When training, we now always track")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:When training, we now always track"),
+    pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN"),
+]
 
 Thing = Any
 
@@ -26,6 +29,9 @@ QUICK_PADDLE = ["LeNet", "nn.Transformer", "recurrent", "decoder with experts", 
 QUICK_TORCH = ["resnet", "convnext", "gpt2", "qwen2, eager", "lstm"]
 NO_BACKWARD = [("recurrent", False)]
 """Paddle's own recurrent layers have none in evaluation mode."""
+WRONG_IN_BFLOAT16 = {"wav2vec2"}
+"""oneDNN's convolution of bfloat16 in groups of 12 channels is off by its size where the processor
+multiplies matrices of it (AMX; torch 2.13): an audit says so, and here another kernel runs."""
 KINDS = [("float32", False), ("float32", True), ("bfloat16", False)]
 
 
@@ -75,7 +81,11 @@ def test_a_torch_model_is_sound(name: str, dtype: str, is_training: bool, tmp_pa
         for key, one in ARCHITECTURES[name].inputs().items()
     }
     torch.manual_seed(0)
-    with padiff.record(model, name="model", out=tmp_path, content="operators") as recorder:
+    is_right = dtype != "bfloat16" or name not in WRONG_IN_BFLOAT16
+    with (
+        torch.backends.mkldnn.flags(enabled=is_right),
+        padiff.record(model, name="model", out=tmp_path, content="operators") as recorder,
+    ):
         losses = [one.float().square().mean() for one in _found(model(**inputs))]
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
 
