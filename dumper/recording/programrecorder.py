@@ -643,6 +643,8 @@ class ProgramRecorder:
         is_random = bool(mode & _RANDOM)
         shape, stored = stamp[1], None
         if not is_pending and (not self._is_updating or is_random):
+            if view is not None and self._operators.memory(tensor) in self._written:
+                self._contents.forget(tensor)  # versions of views do not count all writes
             stored = self._store(tensor, self._lone if is_random or is_kept else self._inner)
         value = self._builder.add_value(
             dtype=self._dtype(tensor),
