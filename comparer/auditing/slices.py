@@ -460,7 +460,7 @@ class KnownProgram:
         return there if len(there) == len(found) else None
 
     def rests_on_ties(self, part: Part, given: int | None = None) -> bool:
-        """Return whether a part follows the order in which a sort put equal elements.
+        """Return whether a part follows an order that a sort left open, as of equal elements.
 
         Any order is right, and the recorded one is not in the dump.
 
@@ -479,6 +479,11 @@ class KnownProgram:
         ]
         if not sorts:
             return False
+        if any(
+            self.program.operators[node.operator].keywords.get("sorted", True) is False
+            for node in sorts
+        ):
+            return True
         values = dict(part.taken)
         if given is not None:
             values[self.lowered.terms[given]] = given

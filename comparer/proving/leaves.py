@@ -407,7 +407,10 @@ def _by_form(
 
 
 def _form(side: Side, operator: Operator) -> object:
-    return operator.name, tuple(side.program.values[one].shape for one in operator.outputs)
+    """Return the last part of a name, which the frameworks share, how much it takes, and shapes."""
+    name = operator.name.rpartition(".")[2]
+    shapes = tuple(side.program.values[one].shape for one in operator.outputs)
+    return name, len(operator.taken), shapes
 
 
 def _drawing_form(side: Side, operator: Operator) -> object:

@@ -69,3 +69,15 @@ def test_a_wrong_gradient_in_front_of_it_is_found(choice: str, tmp_path: Path) -
     found = audited(_Router(choice, wrong=1.01), tmp_path, _inputs())
 
     assert [one.module for one in found.unsound][:1] == ["gate"]
+
+
+class _Unordered(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found, places = torch.topk(x, 4, sorted=False)
+        return x.gather(-1, places.flip(-1)) * found
+
+
+def test_an_order_that_was_not_asked_for_is_no_fault(tmp_path: Path) -> None:
+    found = audited(_Unordered(), tmp_path, _inputs())
+
+    assert found.unsound == ()
