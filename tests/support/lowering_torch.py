@@ -858,6 +858,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(2, 40), 8, 4, 6, u(6), return_complex=True, normalized=True",
         "f(40), 8, 3, center=False, onesided=False, return_complex=True, window=torch.ones(8)",
     ),
+    "istft": (
+        "c(5, 9), 8, window=torch.hann_window(8)",
+        "c(2, 5, 9), 8, 4, 6, p(6), normalized=True, length=30",
+        "c(2, 5, 6), 8, 2, length=25",
+        "c(8, 6), 8, 3, center=False, onesided=False, window=torch.ones(8)",
+    ),
     # layers
     "F.conv1d": (
         "f(2, 4, 9), f(6, 4, 3)",
