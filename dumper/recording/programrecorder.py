@@ -687,8 +687,8 @@ class ProgramRecorder:
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
             if not self._is_recordable(gradient):
                 return
-            # One that can be differentiated again is part of a function, as of a penalty.
-            self._has_gradients = not self._requires_grad(gradient)
+            # One that was computed to be differentiated is part of a function, as of a penalty.
+            self._has_gradients = getattr(gradient, "grad_fn", None) is None
             self._followed.is_outdated = True
             shape = self._watched[value]
             if shape is not None and self._operators.shape(gradient) != shape:
