@@ -40,7 +40,7 @@ OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
-_NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED})
+_NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
 """Roles of what no program need have made."""
 
 

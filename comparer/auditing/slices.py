@@ -460,7 +460,7 @@ class KnownProgram:
         return there if len(there) == len(found) else None
 
     def rests_on_ties(self, part: Part, given: int | None = None) -> bool:
-        """Return whether a part follows the order in which a sort put equal elements.
+        """Return whether a part follows an order that a sort left open, as of equal elements.
 
         Any order is right, and the recorded one is not in the dump.
 
@@ -472,11 +472,12 @@ class KnownProgram:
             ProgramError: Elements lack, or the program cannot be executed.
             DumpFormatError: Elements are damaged.
         """
+        sorts = [node for node in part.nodes if node.primitive == "sort"]
+        if any(map(self._is_unordered, sorts)):
+            return True
         read = {term for node in part.nodes for term in node.operands}
         read.add(self.lowered.terms[part.wanted])
-        sorts = [
-            node for node in part.nodes if node.primitive == "sort" and node.outputs[1] in read
-        ]
+        sorts = [node for node in sorts if node.outputs[1] in read]
         if not sorts:
             return False
         values = dict(part.taken)
@@ -486,6 +487,11 @@ class KnownProgram:
         leaves = {value: found[term] for term, value in values.items()}
         execute(self.lowered, leaves, [part.wanted], observe=found.__setitem__)
         return any(_has_ties(found[node.operands[0]], node) for node in sorts)
+
+    def _is_unordered(self, node: Node) -> bool:
+        """Return whether the operator of a sort was asked for any order."""
+        given = self.program.operators[node.operator].keywords
+        return given.get("sorted", True) is False
 
     def leaves(self, part: Part) -> dict[int, Leaf]:
         """Return how to load the recorded elements that a part takes, by value id."""

@@ -264,8 +264,13 @@ def _of_names(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[Le
 
 
 def _by_name(side: Side) -> dict[tuple[LeafKind | None, str], int]:
-    """Return the leaves that have a name; of several the last, which the optimizer took."""
-    return {(one.kind, one.name): one.id for one in side.program.values if one.name}
+    """Return the leaves that have a name; of several the last that something reads.
+
+    An optimizer of other weights may come after a backward pass that adds to these gradients.
+    """
+    named = [one for one in side.program.values if one.name]
+    named.sort(key=lambda one: side.lowered.terms.get(one.id) in side.read)
+    return {(one.kind, one.name): one.id for one in named}
 
 
 def _fits(
@@ -402,7 +407,10 @@ def _by_form(
 
 
 def _form(side: Side, operator: Operator) -> object:
-    return operator.name, tuple(side.program.values[one].shape for one in operator.outputs)
+    """Return the last part of a name, which the frameworks share, how much it takes, and shapes."""
+    name = operator.name.rpartition(".")[2]
+    shapes = tuple(side.program.values[one].shape for one in operator.outputs)
+    return name, len(operator.taken), shapes
 
 
 def _drawing_form(side: Side, operator: Operator) -> object:

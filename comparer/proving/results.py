@@ -99,7 +99,7 @@ def pair_results(pairing: Pairing, reference: Side, candidate: Side) -> Results:
 def _value(side: Side, record: int, reads: Sequence[_Read]) -> int | None:
     """Return the value of the program that a record holds, None where it is not one."""
     value = side.recorded.borders.get(record)
-    if value is not None or side.file.index.records[record].role is not Role.RESULT:
+    if value is not None or side.file.index.records[record].role not in (Role.RESULT, Role.LOSS):
         return value
     array = _array(side, record)
     if array is None or array.dtype.kind != "f":

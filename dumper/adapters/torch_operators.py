@@ -59,13 +59,15 @@ _WRITING = {
     "_fused_adagrad_": (0, 2, 3), "_fused_adam_": (0, 2, 3, 4, 5), "_fused_adamw_": (0, 2, 3, 4, 5),
     "_fused_sgd_": (0, 2), "batch_norm": (1, 2), "instance_norm": (1, 2),
     "torch.batch_norm": (3, 4), "torch.instance_norm": (3, 4), "native_batch_norm": (3, 4),
-    "_native_batch_norm_legit": (3, 4),
+    "_native_batch_norm_legit": (3, 4), "torch.Tensor.data.__set__": (0,),
 }  # fmt: skip
 """Where arguments stand that a function writes while torch counts no change: running statistics,
 and lists of what whole updates change. A full name goes before the last part of it."""
+_SET_DATA = "torch.Tensor.data.__set__"
+"""What ``x.data = y`` calls: the only property that gives a tensor other elements."""
 _STRIDES = "as_strided"
 """The function that tells places in memory: where its operand lies there is an argument, too."""
-_NOT_PLAIN = frozenset({*_WRITING, _STRIDES})
+_NOT_PLAIN = frozenset({*_WRITING, _STRIDES, "__set__"})
 _TRAINING = {
     "batch_norm": "training", "instance_norm": "use_input_stats", "native_batch_norm": "training",
     "_native_batch_norm_legit": "training",
@@ -120,7 +122,11 @@ def _name(function: Callable[..., Any]) -> str:
         return owner if owner.rpartition(".")[2] in _VIEWS else ""
     if getattr(function, "__module__", "") == "torch.distributed.distributed_c10d":
         return f"{_COLLECTIVES}{short}"
-    if name.endswith(".__set__") or short in _SILENT or "grad_enabled" in short:
+    if (
+        (name.endswith(".__set__") and name != _SET_DATA)
+        or short in _SILENT
+        or "grad_enabled" in short
+    ):
         return ""
     return name or f"torch.{short}"
 

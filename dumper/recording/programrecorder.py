@@ -103,6 +103,8 @@ class _Kind:
     may_draw: bool
     is_choosing: bool
     """Whether it leaves open which of equal elements comes first."""
+    is_backward: bool
+    """Whether it gives gradients, which no program makes again."""
 
 
 class ProgramRecorder:
@@ -371,6 +373,7 @@ class ProgramRecorder:
                     sends=operators.sends(name),
                     may_draw=operators.may_draw(name),
                     is_choosing=name.rpartition(".")[2] in _CHOOSING,
+                    is_backward=name.rpartition(".")[2] == "grad",
                 )
         except Exception as error:
             self._fail(name, error)
@@ -504,7 +507,9 @@ class ProgramRecorder:
                 parts = parts or self._parts(made)
                 view.parts, view.place = parts, place
             _, whole = wholes.get(id(tensor), (tensor, tensor))
-            is_kept = not taken.refs or (kind.is_choosing and self._is_index(tensor))
+            is_kept = (
+                not taken.refs or kind.is_backward or (kind.is_choosing and self._is_index(tensor))
+            )
             value = self._output(
                 tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept
             )
@@ -643,6 +648,8 @@ class ProgramRecorder:
         is_random = bool(mode & _RANDOM)
         shape, stored = stamp[1], None
         if not is_pending and (not self._is_updating or is_random):
+            if view is not None and self._operators.memory(tensor) in self._written:
+                self._contents.forget(tensor)  # versions of views do not count all writes
             stored = self._store(tensor, self._lone if is_random or is_kept else self._inner)
         value = self._builder.add_value(
             dtype=self._dtype(tensor),
@@ -680,7 +687,9 @@ class ProgramRecorder:
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
             if not self._is_recordable(gradient):
                 return
-            self._has_gradients = self._followed.is_outdated = True
+            # One that was computed to be differentiated is part of a function, as of a penalty.
+            self._has_gradients = getattr(gradient, "grad_fn", None) is None
+            self._followed.is_outdated = True
             shape = self._watched[value]
             if shape is not None and self._operators.shape(gradient) != shape:
                 return  # it lies otherwise over processes than the value

@@ -279,12 +279,24 @@ class StepRecorder:
                 )
             self._writer.close()
 
-    def record_array(
-        self, role: Role, slot: str, array: Array, *, phase: Phase = Phase.FORWARD
-    ) -> None:
-        """Record numbers that belong to the step and were never a tensor."""
+    def value_of(self, tensor: Tensor) -> tuple[int, str] | None:
+        """Return which value of the program a tensor holds now, and its digest, if it holds one."""
         with self._lock:
-            self._add(
+            return None if self._program is None else self._program.end_of(tensor)
+
+    def record_array(
+        self,
+        role: Role,
+        slot: str,
+        array: Array,
+        *,
+        phase: Phase = Phase.FORWARD,
+        value: tuple[int, str] | None = None,
+    ) -> None:
+        """Record numbers that belong to the step: of ``value``, or that were never a tensor."""
+        with self._lock:
+            stored = self._writer.store(array)
+            record = self._add(
                 module=0,
                 call=None,
                 phase=phase,
@@ -292,8 +304,10 @@ class StepRecorder:
                 slot=slot,
                 order=self._next(),
                 shape=tuple(array.shape),
-                value=self._writer.store(array),
+                value=stored,
             )
+            if self._program is not None:
+                self._program.add_end(record, value, stored)
 
     def record_named(self, role: Role, slot: str, tensor: Tensor) -> None:
         """Record a tensor that belongs to the step, at the root module."""

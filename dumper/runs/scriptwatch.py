@@ -64,7 +64,8 @@ class _Step:
     """Whether one of these calls was in training mode."""
     is_updated: bool = False
     is_fed: bool = False
-    losses: list[Array] = field(default_factory=list)
+    losses: list[tuple[Array, tuple[int, str] | None]] = field(default_factory=list)
+    """What backward passes began at, and which values of the program that was."""
 
 
 class ScriptWatch:
@@ -356,10 +357,10 @@ class ScriptWatch:
     def _end_step(self, recorder: Recorder) -> None:
         current, losses = recorder.steps.current, self._step.losses
         if current is not None:
-            for number, loss in enumerate(losses):
+            for number, (loss, value) in enumerate(losses):
                 slot = "" if len(losses) == 1 else f"[{number}]"
                 with recorder.contained():
-                    current.record_array(Role.LOSS, slot, loss)
+                    current.record_array(Role.LOSS, slot, loss, value=value)
         self._step = _Step()
         self._fed.close()
         recorder.step()
@@ -368,13 +369,14 @@ class ScriptWatch:
 
     def _backward_begins(self, loss: Tensor) -> None:
         recorder, adapter = self._recorder, self._adapter
-        if self._is_over or recorder is None or adapter is None or recorder.steps.current is None:
+        current = None if recorder is None else recorder.steps.current
+        if self._is_over or recorder is None or adapter is None or current is None:
             return
         if self._step.is_trained and adapter.is_tensor(loss):
             with recorder.contained():
                 array = adapter.snapshot(loss)
                 if array.size == 1:
-                    self._step.losses.append(array.reshape(()))
+                    self._step.losses.append((array.reshape(()), current.value_of(loss)))
 
     def _backward_ended(self) -> None:
         recorder, adapter, by_hand = self._recorder, self._adapter, self._by_hand

@@ -170,18 +170,19 @@ def bare_matrices(
     entries = EntryPairs(sides)
     for pair in pairs:
         units = pair.reference, pair.candidate
-        if any(unit.is_laid_out or unit.kind is not None for unit in units):
-            continue
-        if not any(_matrices(unit.entries) for unit in units):
+        own = [not unit.is_laid_out and unit.kind is None for unit in units]
+        if not any(
+            _matrices(unit.entries) for unit, is_own in zip(units, own, strict=True) if is_own
+        ):
             continue
         made = entries.of(pair)
         used = (
             {record for one in made for record in one.reference},
             {one.candidate for one in made},
         )
-        for unit, taken in zip(units, used, strict=True):
+        for unit, is_own, taken in zip(units, own, used, strict=True):
             alone = tuple(one for one in _matrices(unit.entries) if one.record.id not in taken)
-            if alone and len(alone) < len(unit.entries):
+            if is_own and alone and len(alone) < len(unit.entries):
                 found[id(unit)] = alone
     return found
 

@@ -69,3 +69,21 @@ def test_a_wrong_gradient_in_front_of_it_is_found(choice: str, tmp_path: Path) -
     found = audited(_Router(choice, wrong=1.01), tmp_path, _inputs())
 
     assert [one.module for one in found.unsound][:1] == ["gate"]
+
+
+class _Unordered(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.gate = nn.Linear(8, EXPERTS)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits = self.gate(x)
+        found, places = torch.topk(logits, 6, sorted=False)
+        return logits.gather(-1, places.flip(-1)) * found
+
+
+def test_an_order_that_was_not_asked_for_is_no_fault(tmp_path: Path) -> None:
+    found = audited(_Unordered(), tmp_path, _inputs())
+
+    assert found.unsound == ()

@@ -160,3 +160,45 @@ def test_a_square_matrix_of_two_authors_classes_lies_as_a_run_tells(
     )
 
     np.testing.assert_allclose(run().numpy(), expected.detach().numpy(), atol=1e-5)
+
+
+class _Adapted(nn.Module):
+    """A layer with two small matrices beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.Linear(6, 5)
+        self.a, self.b = nn.Parameter(torch.randn(3, 6)), nn.Parameter(torch.randn(5, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.base(x) + x @ self.a.T @ self.b.T * 2
+        return made
+
+
+class _AdaptedByLayers(paddle.nn.Layer):
+    def __init__(self, known: _Adapted) -> None:
+        super().__init__()
+        self.frozen = paddle.nn.Linear(6, 5)
+        self.down = paddle.nn.Linear(6, 3, bias_attr=False)
+        self.up = paddle.nn.Linear(3, 5, bias_attr=False)
+        made = (self.frozen.weight, self.frozen.bias, self.down.weight, self.up.weight)
+        own = (known.base.weight, known.base.bias, known.a, known.b)
+        for one, other in zip(made, own, strict=True):
+            one.set_value(np.ascontiguousarray(other.detach().numpy().T))
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        made: paddle.Tensor = self.frozen(x) + 2 * self.up(self.down(x))
+        return made
+
+
+def test_two_matrices_of_a_class_are_two_layers_that_hold_the_same(tmp_path: Path) -> None:
+    reference = _Adapted()
+    candidate = _AdaptedByLayers(reference)
+
+    with record(reference, name="reference", out=tmp_path) as known:
+        reference(torch.tensor(TEXTS)).square().mean().backward()
+    with record(candidate, name="candidate", out=tmp_path) as found:
+        candidate(paddle.to_tensor(TEXTS)).square().mean().backward()
+
+    result = compare(known.path, found.path, CompareSettings())
+    assert result.verdict is Verdict.MATCH, result.reasons

@@ -106,7 +106,7 @@ def is_in_place(name: str) -> bool:
     return (
         plain
         or (last.startswith("__i") and last not in {"__invert__", "__iter__"})
-        or last == "__setitem__"
+        or last in {"__setitem__", "__set__"}
     )
 
 

@@ -76,6 +76,15 @@ def _through_data(x: Any) -> Any:  # noqa: ANN401
     return before + y * row
 
 
+def _other_data(x: Any) -> Any:  # noqa: ANN401
+    """Let a tensor hold another one's elements, as averages of weights are kept."""
+    y = x * 1
+    before = y * 2
+    y.data = y.data * 0.9 + x.data
+    y.data[0] += 1
+    return before + y
+
+
 def _sizes_by_name(x: Any) -> Any:  # noqa: ANN401
     z = torch.zeros(size=(4, 6))
     z[1:, 1:] = x[1:, 1:]
@@ -98,6 +107,7 @@ def _paddle_row(x: Any) -> Any:  # noqa: ANN401
 TORCH = [
     _add_to_a_column, _through_two_views, _writes_before_anybody_reads, _reshaped, _parts,
     _view_of_what_was_written, _sizes_by_name, _through_data,
+    _other_data,
 ]  # fmt: skip
 
 
@@ -156,3 +166,24 @@ def test_paddle(function: Callable[[Any], Any], tmp_path: Path) -> None:
 
     assert not opaque
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_views_are_stored_anew_behind_a_write_that_no_version_counts(tmp_path: Path) -> None:
+    class Model(paddle.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = self.create_parameter([24])
+
+        def forward(self, x: paddle.Tensor) -> Any:  # noqa: ANN401
+            before = x + self.bias.reshape([4, 6])
+            with paddle.no_grad():
+                self.bias.set_value(self.bias + 1)
+            return before * (x + self.bias.reshape([4, 6]))
+
+    model = Model()
+    with padiff.record(model, name="model", out=tmp_path, phase="forward") as recorder:
+        model(paddle.to_tensor(X))
+
+    found = padiff.audit(recorder.path)
+
+    assert found, found.report()

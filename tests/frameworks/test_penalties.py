@@ -11,6 +11,8 @@ from torch import nn
 
 import padiff
 from padiff.comparer import Verdict
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumpfile import Role
 from tests.support.located import compare_dumps
 
@@ -27,23 +29,24 @@ def critic(name: str, out: Path, *, times: float) -> Path:
         made = model(x).sum()
         gradient = torch.autograd.grad(made, x, create_graph=True)[0]
         loss = made + times * ((gradient.norm(dim=1) - 1) ** 2).mean()
+        recorder.loss(loss)
         loss.backward()
     assert recorder.path is not None
     return recorder.path
 
 
-def test_a_penalty_of_another_weight_diverges_in_the_gradients_of_weights(tmp_path: Path) -> None:
+def test_a_penalty_of_another_weight_is_proved(tmp_path: Path) -> None:
     reference = critic("reference", tmp_path, times=10.0)
     candidate = critic("candidate", tmp_path, times=1.0)
 
     first = compare_dumps(reference, candidate).origins[0]
 
     assert first.pair.reference is not None
-    assert first.pair.reference.address.role is Role.WEIGHT_GRAD
-    assert first.inputs_agree
+    assert first.pair.reference.address.role is Role.LOSS
+    assert "10" in evidence_of(first)[0]
 
 
-def paddle_critic(out: Path, *, times: float) -> Path:
+def paddle_critic(out: Path, *, times: float, shift: float = 0.0) -> Path:
     """Record the critic of ``critic`` in Paddle, with the same weights and input."""
     torch.manual_seed(0)
     known = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 5), nn.Linear(5, 1))
@@ -57,8 +60,9 @@ def paddle_critic(out: Path, *, times: float) -> Path:
         parameter.set_value(np.ascontiguousarray(array.T))
     with padiff.record(model, name="paddle", out=out) as recorder:
         made = model(x).sum()
-        gradient = paddle.grad(made, x, create_graph=True)[0]
+        gradient = paddle.grad(made, x, create_graph=True)[0] + shift
         loss = made + times * ((gradient.norm(axis=1) - 1) ** 2).mean()
+        recorder.loss(loss)
         loss.backward()
     assert recorder.path is not None
     return recorder.path
@@ -70,3 +74,14 @@ def test_a_penalty_agrees_between_the_frameworks(tmp_path: Path) -> None:
     result = compare_dumps(reference, paddle_critic(tmp_path, times=10.0))
 
     assert result.verdict is Verdict.MATCH, result.reasons
+    (step,) = result.steps
+    assert step.executed is not None
+    assert step.executed.answer is Answer.SAME
+
+
+def test_what_is_made_of_a_gradient_is_part_of_the_function(tmp_path: Path) -> None:
+    reference = critic("reference", tmp_path, times=10.0)
+
+    first = compare_dumps(reference, paddle_critic(tmp_path, times=10.0, shift=0.01)).origins[0]
+
+    assert "0.01" in evidence_of(first)[0]

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from padiff.comparer import CompareSettings, Verdict, compare
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumpfile import ConfigError, Phase, RecordError, Role, open_dump
 from tests.support.recording import Recorded
 from tests.support.scripts import FRAMEWORKS, recorded, script
@@ -195,6 +197,46 @@ for step in range(2):
     assert [info.step for info in open_dump(path).files] == [0, 1]
     assert Recorded.read(path, 0).calls() == ["#0", "a#0", "b#0"]
     assert open_dump(path).manifest.model_class == "__main__.Net"
+
+
+JUDGED = """
+class Judged(Net):
+    def __init__(self):
+        super().__init__()
+        self.judge = Other(5)
+model = Judged()
+judges, own = sgd(model.judge), sgd(model.a, model.b)
+for step in range(2):
+    made = model(ones(4, 3) * 0.3)
+    clear(judges)
+    first = LOSS
+    first.backward()
+    judges.step()
+    clear(own)
+    last = made.mean() + model.judge(ones(4, 3)).mean()
+    last.backward()
+    own.step()
+"""
+
+
+def test_all_losses_of_a_step_are_results(tmp_path: Path, framework: str) -> None:
+    forms = {
+        "known": "(model.judge(ones(5, 3) * 0.7) ** 2).mean()",
+        "right": "(model.judge(ones(5, 3) * 0.7) ** 2 / 13).mean() * 13",
+        "wrong": "(model.judge(ones(5, 3) * 0.7) ** 2).mean() + 0.01",
+    }
+    paths = {}
+    for name, form in forms.items():
+        (tmp_path / name).mkdir()
+        text = JUDGED.replace("LOSS", form)
+        paths[name] = recorded(script(tmp_path / name, framework, text))
+
+    right = compare(paths["known"], paths["right"], CompareSettings())
+    wrong = compare(paths["known"], paths["wrong"], CompareSettings())
+
+    assert [step.executed.answer for step in right.steps if step.executed] == [Answer.SAME] * 2
+    assert wrong.verdict is Verdict.DIVERGED
+    assert "0.01" in evidence_of(wrong.origins[0])[0]
 
 
 TWO = """

@@ -158,6 +158,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "i(3, 4), b(4), 7",
         "f(3), b(3), f()",
     ),
+    ".data.__set__": ("f(3, 4), f(3, 4)", "f(2), f(3)"),
     ".copy_": ("f(3, 4), f(4)", "f(3), i(4, 3)", "i(4, 3), f(3)"),
     ".fill_": ("f(3, 4), 2.5", "i(4, 3), 2"),
     ".zero_": ("f(3, 4)", "i(5, 3)"),
@@ -856,6 +857,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(40), 8, window=torch.hann_window(8), return_complex=True",
         "f(2, 40), 8, 4, 6, u(6), return_complex=True, normalized=True",
         "f(40), 8, 3, center=False, onesided=False, return_complex=True, window=torch.ones(8)",
+    ),
+    "istft": (
+        "c(5, 9), 8, window=torch.hann_window(8)",
+        "c(2, 5, 9), 8, 4, 6, p(6), normalized=True, length=30",
+        "c(2, 5, 6), 8, 2, length=25",
+        "c(8, 6), 8, 3, center=False, onesided=False, window=torch.ones(8)",
     ),
     # layers
     "F.conv1d": (

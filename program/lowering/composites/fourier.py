@@ -10,9 +10,17 @@ from typing import TypeAlias
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.primitives import Kind
 
-from .shaping import as_kind, axis_of, narrow, reshape, swap
+from .shaping import as_kind, axis_of, expand, narrow, reshape, swap
 
-__all__ = ["Axes", "Frames", "real", "real_inverse", "short_time", "transform"]
+__all__ = [
+    "Axes",
+    "Frames",
+    "real",
+    "real_inverse",
+    "short_time",
+    "short_time_inverse",
+    "transform",
+]
 
 Axes: TypeAlias = Sequence[tuple[int, int | None]]
 """Axes and the sizes to cut or pad them to; None keeps a size."""
@@ -95,9 +103,7 @@ def short_time(b: Builder, x: Term, window: Term | None, how: Frames) -> Term:
         x = b("pad", x, widths=((0, 0), (half, half)), mode=mode, value=0)
     frames = b("windows", x, axis=1, size=how.size, step=how.step, dilation=1)
     if window is not None:
-        left = (how.size - window.shape[0]) // 2
-        widths = ((left, how.size - window.shape[0] - left),)
-        frames = frames * b("pad", window, widths=widths, mode="constant", value=0.0)
+        frames = frames * _centred(b, window, how.size)
     result = b("fourier", frames, axis=2, inverse=False)
     if how.onesided:
         result = narrow(b, result, 2, 0, how.size // 2 + 1)
@@ -105,3 +111,38 @@ def short_time(b: Builder, x: Term, window: Term | None, how: Frames) -> Term:
         result = result * (1 / math.sqrt(how.size))
     result = swap(b, result, 1, 2)
     return reshape(b, result, result.shape[1:]) if single else result
+
+
+def short_time_inverse(b: Builder, x: Term, window: Term, how: Frames, length: int | None) -> Term:
+    """Add the windows of a short-time transform up to the signal, of ``length`` if that is given.
+
+    What the squares of the window add up to is divided by. Half a spectrum is read, of a whole
+    one too.
+    """
+    single = x.ndim == 2  # noqa: PLR2004 - no batch
+    if single:
+        x = reshape(b, x, (1, *x.shape))
+    half = narrow(b, swap(b, x, 1, 2), 2, 0, how.size // 2 + 1)
+    frames = real_inverse(b, half, [(2, how.size)], "ortho" if how.normalized else None)
+    window = _centred(b, window, how.size)
+    squares = expand(b, window * window, frames.shape)
+    start = how.size // 2 if how.centre else 0
+    size = (frames.shape[1] - 1) * how.step + how.size
+    stop = start + length if length is not None else size - start
+    parts = (
+        narrow(b, b("overlap", one, axis=1, size=size, step=how.step, dilation=1), 1, start, stop)
+        for one in (frames * window, squares)
+    )
+    result, weight = parts
+    result = result / weight
+    if stop > size:
+        widths = ((0, 0), (0, stop - size))
+        result = b("pad", result, widths=widths, mode="constant", value=0.0)
+    return reshape(b, result, result.shape[1:]) if single else result
+
+
+def _centred(b: Builder, window: Term, size: int) -> Term:
+    """Return a window with as many zeros before as behind it."""
+    left = (size - window.shape[0]) // 2
+    widths = ((left, size - window.shape[0] - left),)
+    return b("pad", window, widths=widths, mode="constant", value=0.0)

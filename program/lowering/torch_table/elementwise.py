@@ -519,6 +519,7 @@ ROWS: tuple[Row, ...] = (
     row(".where", "input, condition, other", _where),
     row("masked_fill .masked_fill .masked_fill_", "input, mask, value", _masked_fill),
     row(".copy_ aten.copy", "input, src, non_blocking=False", _copied),
+    row(".data.__set__", "input, src", lambda _, a: a.src),
     row(".fill_ fill", "input, value", _filled),
     row(".zero_ aten.zero", "input", _zeroed),
     row(

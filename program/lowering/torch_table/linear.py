@@ -250,11 +250,28 @@ def _stft(b: Builder, a: Arguments) -> Term:
         onesided=a.input.kind is not Kind.COMPLEX if a.onesided is None else a.onesided,
         normalized=bool(a.normalized),
     )
+    is_whole = a.window is None and a.win_length in (None, a.n_fft)
+    return fourier.short_time(b, a.input, None if is_whole else _window(b, a), how)
+
+
+def _istft(b: Builder, a: Arguments) -> Term:
+    if a.return_complex:
+        raise NotLoweredError("signals of complex numbers")
+    how = fourier.Frames(
+        size=a.n_fft,
+        step=a.n_fft // 4 if a.hop_length is None else a.hop_length,
+        centre=a.center,
+        pad_mode="",
+        onesided=True,
+        normalized=bool(a.normalized),
+    )
+    return fourier.short_time_inverse(b, a.input, _window(b, a), how, a.length)
+
+
+def _window(b: Builder, a: Arguments) -> Term:
+    """Return the window that was given, or ones."""
     width = a.n_fft if a.win_length is None else a.win_length
-    window = a.window
-    if window is None and width != a.n_fft:
-        window = s.filled(b, (width,), 1.0, Kind.FLOAT)
-    return fourier.short_time(b, a.input, window, how)
+    return s.filled(b, (width,), 1.0, Kind.FLOAT) if a.window is None else a.window
 
 
 def _chain(b: Builder, a: Arguments) -> Term:
@@ -401,5 +418,11 @@ ROWS: tuple[Row, ...] = (
         "pad_mode='reflect', normalized=False, onesided=None, return_complex=None, "
         "align_to_window=None",
         _stft,
+    ),
+    row(
+        "istft .istft",
+        "input, n_fft, hop_length=None, win_length=None, window=None, center=True, "
+        "normalized=False, onesided=None, length=None, return_complex=False",
+        _istft,
     ),
 )
