@@ -71,7 +71,11 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
         reference=known.place,
         candidate=found.place,
         changes=() if change is None else (change,),
-        operators=(known.used_in_part, found.used_in_part) if is_part else (known.used, found.used),
+        operators=(
+            (known.used_in_part(found), found.used_in_part(known))
+            if is_part
+            else (known.used, found.used)
+        ),
     )
 
 

@@ -123,16 +123,16 @@ class End:
             for one in those
         )
 
-    @property
-    def used_in_part(self) -> tuple[UsedOperator, ...]:
-        """The operators between, the one that goes on behind the term with its primitives.
+    def used_in_part(self, other: End) -> tuple[UsedOperator, ...]:
+        """Return the operators between, one that both sides have a part of with its primitives.
 
         Of a single primitive its numbers are told, not those of the operator.
         """
-        return tuple(map(self._in_part, self.own, self.used_of(self.own)))
+        pairs = zip(self.own, self.used_of(self.own), strict=True)
+        return tuple(self._in_part(*pair, other) for pair in pairs)
 
-    def _in_part(self, operator: Operator, used: UsedOperator) -> UsedOperator:
-        parts = self._parts_of(operator)
+    def _in_part(self, operator: Operator, used: UsedOperator, other: End) -> UsedOperator:
+        parts = self._parts_of(operator, other)
         read = [
             term
             for node in self.nodes
@@ -142,11 +142,19 @@ class End:
         numbers = tuple(one for one in map(self.number_of, read) if one is not None)
         return replace(used, parts=parts, arguments=numbers if parts else used.arguments)
 
-    def _parts_of(self, operator: Operator) -> tuple[str, ...]:
+    def _parts_of(self, operator: Operator, other: End) -> tuple[str, ...]:
         """Return what an operator computes between if that is a part; nothing if it is all.
 
-        What it computes of numbers alone, such as a scale, is no part.
+        It goes on behind the term, or has made what the other side's term is. What it computes of
+        numbers alone, such as a scale, is no part.
         """
+        made = {self.lowered.computed(value) for value in operator.outputs}
+        own = [node for node in self.lowered.nodes if node.operator == operator.id]
+        goes_on = self.term not in made and any(self.term in node.outputs for node in own)
+        goes_on = goes_on and any(self.term in node.operands for node in own)
+        number = other.numbers[other.term]
+        if not goes_on and all(self.numbers[one] != number for node in own for one in node.outputs):
+            return ()
         names, numbers = dict[int, str](), set[int]()
         for place, node in enumerate(self.lowered.nodes):
             if numbers.issuperset(node.operands):
@@ -154,8 +162,6 @@ class End:
             elif node.operator == operator.id and node.primitive not in LAYOUT:
                 names[place] = node.primitive
         between = [place for place in self.places if place in names]
-        if len(between) == len(names):
-            return ()
         parts = {place: names[place] for place in between}
         for place in between:
             if (summed := self._averaged(place)) in parts:

@@ -80,7 +80,8 @@ class _Unordered(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         logits = self.gate(x)
         found, places = torch.topk(logits, 6, sorted=False)
-        return logits.gather(-1, places.flip(-1)) * found
+        made: torch.Tensor = logits.gather(-1, places.flip(-1)) * found
+        return made
 
 
 def test_an_order_that_was_not_asked_for_is_no_fault(tmp_path: Path) -> None:
