@@ -38,6 +38,8 @@ RECOMPUTED = (
 """The reason of a pair whose elements the reference does not keep."""
 OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
+LEFT_ALIKE = "on the way to another update: the weights and moments that it leaves agree"
+"""The reason of a gradient that clipping changed, where frameworks update by other formulas."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
@@ -138,7 +140,12 @@ def explain_by_rounding(
     is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
     if settings.is_literal:
         return judgement
-    open_ = list(_open_pairs(judgement, executed, is_same=is_same))
+    update = executed.function.update
+    is_port = sides[0].framework != sides[1].framework
+    is_update_same = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
+    is_left_alike = is_port and executed.is_backward_same and _leaves_alike(judgement)
+    way = update if (is_update_same and is_same) or is_left_alike else None
+    open_ = list(_open_pairs(judgement, executed, way, is_same=is_same))
     if not open_:
         return judgement
     known, found = (
@@ -147,7 +154,6 @@ def explain_by_rounding(
     )
     is_cut_alike = known.runs_like(found)
     is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in (known, found))
-    update = executed.function.update
     proven = frozenset() if update is None else update.proven
     is_computed = executed.is_trusted(0) or executed.is_trusted(1)
     reason = RECOMPUTED if is_computed else ROUNDING
@@ -161,8 +167,9 @@ def explain_by_rounding(
             continue
         is_open = _is_left_out(pair) and is_same
         is_open = is_open and (is_whole or pair.end.address.phase is not Phase.BACKWARD)
-        if is_open or _is_inside(pair) or _is_on_the_way(pair, update):
-            explained[place] = _explained(pair, Verdict.SKIPPED, OTHERWISE)
+        if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
+            words = OTHERWISE if is_same else LEFT_ALIKE
+            explained[place] = _explained(pair, Verdict.SKIPPED, words)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
         if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
@@ -173,7 +180,7 @@ def explain_by_rounding(
 
 
 def _open_pairs(
-    judgement: Judgement, executed: Execution, *, is_same: bool
+    judgement: Judgement, executed: Execution, way: UpdateComparison | None, *, is_same: bool
 ) -> Iterator[tuple[int, JudgedPair]]:
     """Yield (place, pair) of what differs, or cannot be compared, and may be explained."""
     update = executed.function.update
@@ -185,12 +192,14 @@ def _open_pairs(
             or _phase_that_made(pair, update) in phases
             or _is_alike(judgement.records[place], executed)
         )
-        if is_asked and (
-            (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
-            or _is_lone_weight(pair)
-            or _is_left_out(pair)
-            or (executed.is_recomputed and pair.is_partial)
-            or _is_on_the_way(pair, update)
+        if _is_on_the_way(pair, way) or (
+            is_asked
+            and (
+                (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
+                or _is_lone_weight(pair)
+                or _is_left_out(pair)
+                or (executed.is_recomputed and pair.is_partial)
+            )
         ):
             yield place, pair
 
@@ -384,16 +393,30 @@ def _is_on_the_way(pair: JudgedPair, update: UpdateComparison | None) -> bool:
     """Return whether what differs lies between the gradients that arrive and what an update leaves.
 
     So do gradients that were clipped, and their norm, which another form may not have.
+
+    Args:
+        pair: Of records.
+        update: What was found of it; None where it leaves something else.
     """
     end = pair.candidate or pair.end
-    is_proven = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
     is_open = pair.fatal and pair.verdict in {Verdict.DIVERGED, Verdict.MISSING}
-    if update is None or not (is_proven and is_open):
+    if update is None or not is_open:
         return False
     is_update = end.address.phase is Phase.UPDATE
     if end.address.role is Role.WEIGHT_GRAD:
         return is_update or end.address.name in update.gradients
     return is_update and end.address.role is Role.NAMED
+
+
+def _leaves_alike(judgement: Judgement) -> bool:
+    """Return whether weights and moments agree behind an update."""
+    return not any(
+        pair.fatal
+        and pair.verdict in {Verdict.DIVERGED, Verdict.MISSING}
+        and pair.end.address.phase is Phase.UPDATE
+        and pair.end.address.role in {Role.WEIGHT, Role.BUFFER, Role.OPTIMIZER_STATE}
+        for _, pair in remarkable(judgement.pairs)
+    )
 
 
 def _left_alike(pair: JudgedPair, proven: frozenset[str]) -> bool:

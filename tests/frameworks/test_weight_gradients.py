@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 
 import padiff
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.decided import OTHERWISE
+from padiff.comparer.decided import LEFT_ALIKE, OTHERWISE
 from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumper import adapters
 from padiff.dumpfile import Phase, Role
@@ -39,6 +39,8 @@ class Script:
     clears: bool = True
     scale: float = 1.0
     """Left on the gradients."""
+    share: float = 1.0
+    """Of the loss that is taken."""
 
 
 def record(folder: Path, name: str, script: Script) -> Path:
@@ -65,7 +67,7 @@ def record(folder: Path, name: str, script: Script) -> Path:
     with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
         for step in range(3):
             x = np.random.default_rng(step).standard_normal((5, 3)).astype(np.float32)
-            loss = lab.mean(model(lab.tensor(x)) ** 2)
+            loss = lab.mean(model(lab.tensor(x)) ** 2) * script.share
             loss.backward()
             if script.scale != 1.0:
                 for parameter in parameters:
@@ -101,6 +103,20 @@ def test_clip_in_the_loop_is_the_clip_in_the_optimizer(
     assert comparison.scope.proven == 3
     skipped = [pair for pair in comparison.steps[0].pairs if pair.verdict is Verdict.SKIPPED]
     assert {pair.reason for pair in skipped} == {OTHERWISE}
+
+
+@pytest.mark.parametrize("reference", ["torch", "paddle"])
+def test_clips_by_two_formulas_match_where_what_they_leave_agrees(
+    tmp_path: Path, reference: str
+) -> None:
+    """Torch adds 1e-6 to the norm, Paddle does not, which shows where the norm is small."""
+    scripts = [replace(SCRIPT, share=0.1), replace(OPTIMIZER, share=0.1)]
+    comparison = compared(tmp_path, *(scripts if reference == "torch" else scripts[::-1]))
+
+    assert comparison.verdict is Verdict.MATCH, comparison.reasons
+    assert comparison.scope.loosened == 3
+    skipped = [pair for pair in comparison.steps[0].pairs if pair.verdict is Verdict.SKIPPED]
+    assert {pair.reason for pair in skipped} == {LEFT_ALIKE}
 
 
 @pytest.mark.parametrize(
