@@ -145,8 +145,8 @@ class End:
     def _parts_of(self, operator: Operator, other: End) -> tuple[str, ...]:
         """Return what an operator computes between if that is a part; nothing if it is all.
 
-        It goes on behind the term, or has made what the other side's term is. What it computes of
-        numbers alone, such as a scale, is no part.
+        It goes on behind the term, or has made what the other side's term is. One number that it
+        computes of others, such as a scale, is no part.
         """
         made = {self.lowered.computed(value) for value in operator.outputs}
         own = [node for node in self.lowered.nodes if node.operator == operator.id]
@@ -157,9 +157,10 @@ class End:
             return ()
         names, numbers = dict[int, str](), set[int]()
         for place, node in enumerate(self.lowered.nodes):
-            if numbers.issuperset(node.operands):
+            is_single = all(self.lowered.specs[term].count == 1 for term in node.outputs)
+            if is_single and numbers.issuperset(node.operands):
                 numbers.update(node.outputs)
-            elif node.operator == operator.id and node.primitive not in LAYOUT:
+            elif node.operator == operator.id and node.primitive not in _CONSTANT | LAYOUT:
                 names[place] = node.primitive
         between = [place for place in self.places if place in names]
         parts = {place: names[place] for place in between}
