@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from padiff.dumpfile import Phase
 from padiff.pairing import IDENTITY, layouts_between
 from padiff.program import execute
 
-from .executed import LIMITS
+from .executed import LIMITS, is_near
 from .leaves import LeafPair
 from .masks import is_same_number
 from .numbering import Numbering
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
     from .side import Side
 
 __all__ = ["differing_draws", "follow_draws", "settle_draws"]
-
-_NEAR = 1e-9
-"""Two forms of one value differ by less, of its largest element, when executed in float64."""
 
 
 def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
@@ -186,8 +181,7 @@ def _laid_out(
     for own, array in found.items():
         pairs = ((one, rule) for one in left for rule in _layouts(left[one].shape, array.shape))
         for one, rule in pairs:
-            off = np.abs(rule.apply([left[one]], array.shape) - array)
-            if np.all(off <= _NEAR * np.max(np.abs(array), initial=0.0)):
+            if is_near(array, rule.apply([left[one]], array.shape)):
                 yield own, LeafPair(reference=(one,), candidate=own, rule=rule)
                 del left[one]
                 break
