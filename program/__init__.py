@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .argumentjson import argument_from_json, argument_to_json
 from .derivative import LINEAR, Outer, Tangent, derivative
-from .drawing import drawing_operators, read_lowered
+from .drawing import Read, drawing_operators, read_lowered
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .expressions import COMMUTATIVE, LAYOUT, Expressions
 from .graph import (
@@ -78,6 +78,7 @@ __all__ = [
     "Outer",
     "Pieces",
     "Program",
+    "Read",
     "RecordedProgram",
     "Rounding",
     "Site",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from padiff.dumpfile import DRAWN, DumpFormatError, LeafKind, ProgramError
 
 from .execute import execute
 from .graph import Operator, Value, ValueRef
-from .lowering import lower
+from .lowering import TABLES, lower
 from .read import read_program
 from .rounding import UNIT_ROUNDOFF
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from padiff.dumpfile import StepFile
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from .primitives import Array
     from .read import RecordedProgram
 
-__all__ = ["drawing_operators", "read_lowered"]
+__all__ = ["Read", "drawing_operators", "read_lowered"]
+
+Read: TypeAlias = "Callable[[StepFile], tuple[RecordedProgram, Lowered] | None]"
+"""What ``read_lowered`` is."""
 
 _ROUNDINGS = 2
 """By which what was dropped may be off, of its dtype: a constant is rounded and written."""
@@ -44,24 +47,24 @@ def drawing_operators(program: Program) -> dict[int, Operator]:
     return {part.id: one for part, one in drawn if isinstance(part, ValueRef)}
 
 
-def read_lowered(file: StepFile, table: Table) -> tuple[RecordedProgram, Lowered] | None:
+def read_lowered(file: StepFile) -> tuple[RecordedProgram, Lowered] | None:
     """Read the program of a step with what its operators drew as leaves, and lower it.
 
     Args:
         file: The step.
-        table: That of the program's framework.
 
     Returns:
         The program with its elements, and the same in primitives; None where none was recorded.
 
     Raises:
+        LookupError: No table knows the framework.
         ProgramError: The program contradicts itself.
         DumpFormatError: The dump is damaged.
     """
-    recorded = read_program(file)
+    recorded = read_program(file) if file.has_program else None
     if recorded is None:
         return None
-    drawing = _Drawing(recorded, table)
+    drawing = _Drawing(recorded, TABLES[file.framework])
     return drawing.recorded, drawing.lowered
 
 

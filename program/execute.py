@@ -183,26 +183,37 @@ class Execution:
 
     def check_limits(self, node: Node, primitive: Primitive, specs: list[Spec]) -> None:
         """Count what a primitive takes, before it runs; raises ProgramError beyond a limit."""
+        cost = self.lowered.costs.get(node.outputs[0])
+        if cost is None:
+            cost = self._cost(node, primitive, specs)
+            self.lowered.costs[node.outputs[0]] = cost
+        largest, needed, work = cost
+        self.work += work
+        self._require(node, "bytes for a value", largest, self.limits.value_bytes)
+        held = self.memory.held_bytes + needed
+        self._require(node, "bytes at one time", held, self.limits.total_bytes)
+        self._require(node, "operations", self.work, self.limits.work)
+
+    def _cost(self, node: Node, primitive: Primitive, specs: list[Spec]) -> tuple[int, int, int]:
+        """Return the bytes of the largest result, all bytes that are needed, and the operations."""
         operands = [self.lowered.specs[term] for term in node.operands]
         attributes = dict(node.attributes)
         made = sum(spec.size_bytes for spec in specs)
         extra = primitive.workspace(*operands, **attributes) if primitive.workspace else made
-        largest = max(spec.size_bytes for spec in specs)
-        self.work += (
+        work = (
             primitive.work(*operands, **attributes)
             if primitive.work
             else max(spec.count for spec in (*specs, *operands))
         )
-        for what, needed, allowed in (
-            ("bytes for a value", largest, self.limits.value_bytes),
-            ("bytes at one time", self.memory.held_bytes + made + extra, self.limits.total_bytes),
-            ("operations", self.work, self.limits.work),
-        ):
-            if needed > allowed:
-                raise ProgramError(
-                    f"cannot execute operator {node.operator} ({node.primitive}): "
-                    f"expected at most {allowed} {what}, found {needed}"
-                )
+        return max(spec.size_bytes for spec in specs), made + extra, work
+
+    @staticmethod
+    def _require(node: Node, what: str, needed: int, allowed: int) -> None:
+        if needed > allowed:
+            raise ProgramError(
+                f"cannot execute operator {node.operator} ({node.primitive}): "
+                f"expected at most {allowed} {what}, found {needed}"
+            )
 
     def operand(self, term: int) -> Array:
         """Return the elements of a term, loading those that are given."""
@@ -274,10 +285,10 @@ def _chosen_first(taken: Array, places: Array, chosen: Array, axis: int) -> tupl
 
 
 def _checked(array: object, spec: Spec, node: Node) -> Array:
-    result = np.asarray(array)
-    if result.shape != spec.shape or result.dtype.kind != spec.kind.dtype.kind:
+    result, dtype = np.asarray(array), spec.kind.dtype
+    if result.shape != spec.shape or result.dtype.kind != dtype.kind:
         raise ProgramError(
             f"cannot execute operator {node.operator} ({node.primitive}): expected "
             f"{spec.kind.value}{list(spec.shape)}, found {result.dtype}{list(result.shape)}"
         )
-    return result.astype(spec.kind.dtype, copy=False)
+    return result if result.dtype == dtype else result.astype(dtype)

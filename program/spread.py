@@ -99,11 +99,7 @@ def _followed(lowered: Lowered, nodes: list[Node], term: int) -> tuple[set[int],
             is_complete = False
             continue
         for operand in node.operands:
-            is_wide = (
-                node.primitive in _CONTRACTIONS | _MOVES
-                or lowered.specs[operand].shape == lowered.specs[one].shape
-            )
-            if reads[operand] == 1 and is_wide:
+            if reads[operand] == 1:
                 open_.append(operand)
             elif operand in producers and producers[operand].primitive not in _FREE:
                 is_complete = False

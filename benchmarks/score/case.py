@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from padiff.dumpfile import Phase, Role
+
 __all__ = [
     "DIFFERENT",
     "SAME",
@@ -93,6 +95,8 @@ class Expected:
     """Regular expression: a match whose notes say this is right, too."""
     origins: tuple[str, ...] = ()
     """Module paths of which each is exact, on either side; empty where none is asked for."""
+    place: tuple[int, Phase, Role] | None = None
+    """Step, phase and role of the only origin; None where they are not asked for."""
     words: str = ""
     """Regular expression over the evidence that names the cause; empty where none is asked for."""
     each: tuple[Expected, ...] = ()

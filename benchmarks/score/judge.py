@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from padiff.comparer import Comparison, Divergence
+    from padiff.dumpfile import Phase, Role
 
     from .case import Case, Expected
 
@@ -40,6 +41,8 @@ def rank(case: Case, found: Comparison) -> Ranks:
         return verdict, *_worst(expected, found.origins), said
     first = found.origins[0]
     origin = _origin(expected, first) if expected.origins else None
+    if expected.place is not None and [expected.place] != list(map(_place, found.origins)):
+        return verdict, origin, CauseRank.NONE, said
     return verdict, origin, _cause(expected, first, origin), said
 
 
@@ -72,6 +75,11 @@ def _verdict(expected: Expected, found: Comparison) -> VerdictRank:
 def _named(origin: Divergence) -> list[str]:
     ends = origin.pair.reference, origin.pair.candidate
     return [end.address.module for end in ends if end is not None]
+
+
+def _place(origin: Divergence) -> tuple[int, Phase, Role] | None:
+    end = origin.pair.reference
+    return None if end is None else (end.address.step, origin.phase, end.address.role)
 
 
 def _origin(expected: Expected, first: Divergence) -> OriginRank:

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 import padiff
-from tests.frameworks.test_training_trees import FAULTS, Side, dump
 from tests.support.ports import training_torch, training_trees_torch
+from tests.support.ports.training_trees import FAULTS, PORTS, STEPS, Side, dump, write_batches
 
 from .architectures import seeded
 from .case import DIFFERENT, SAME, Case, Expected, Group
@@ -20,21 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from padiff.dumpfile import Phase, Role
+
 __all__ = ["cases"]
 
 Model = Any
-STEPS = 5
-PORTS = {
-    "SGD": (Side(options={"weight_decay": 0.01}, schedule={}), None),
-    "Adam": (Side(optimizer="adam"), None),
-    "AdamW": (Side(optimizer="adamw", schedule={}), None),
-    "clipped": (Side(clip=1.0), Side(options={"clip": "global"})),
-    "RMSprop": (
-        Side(optimizer="rmsprop", options={"eps": 1e-16}),
-        Side(optimizer="rmsprop", options={"epsilon": 1e-16}),
-    ),
-}
-"""Torch's side and Paddle's, None if it has the same options."""
 
 
 def cases() -> Iterator[Case]:
@@ -48,27 +37,24 @@ def cases() -> Iterator[Case]:
         yield _training(name, one)
 
 
-def _batches(folder: Path) -> None:
-    """Write what each step of the ports is fed."""
-    random = np.random.default_rng(5)
-    for step in range(STEPS):
-        np.save(folder / f"image{step}.npy", random.standard_normal((6, 3, 12, 12), np.float32))
-        np.save(folder / f"label{step}.npy", random.integers(0, 7, 6))
-        np.save(folder / f"ids{step}.npy", random.integers(0, 17, (4, 9)))
-
-
 def _port(
-    name: str, net: str, reference: Side, candidate: Side, fault: tuple[Any, str] | None
+    name: str,
+    net: str,
+    reference: Side,
+    candidate: Side,
+    fault: tuple[tuple[int, Phase, Role], str] | None,
 ) -> Case:
     def first(out: Path) -> Path:
-        _batches(out)
+        write_batches(out)
         return dump(out, "torch", net, reference)
 
     def second(out: Path, known: Path) -> Path:
-        _batches(out)
+        write_batches(out)
         return dump(out, "paddle", net, candidate, known)
 
-    words = "" if fault is None else re.escape(fault[1])
+    mistake = None
+    if fault is not None:
+        mistake = Expected(verdicts=DIFFERENT, place=fault[0], words=re.escape(fault[1]))
     return Case(
         group=Group.TRAINING,
         name=name,
@@ -76,9 +62,7 @@ def _port(
         reference=first,
         reference_key=str(reference),
         candidate=second,
-        expected=Expected(verdicts=SAME)
-        if fault is None
-        else Expected(verdicts=DIFFERENT, words=words),
+        expected=mistake or Expected(verdicts=SAME),
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumpfile import Dump, StepFile
-    from padiff.program import Value
+    from padiff.program import Read, Value
 
 __all__ = ["audit", "audit_dump"]
 
@@ -38,13 +38,16 @@ _UNWRITTEN = frozenset({
 """The last names of operators that make memory which nobody wrote."""
 
 
-def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
+def audit(
+    file: StepFile, answers: Answers[Measured] | None = None, read: Read = read_lowered
+) -> Audit:
     """Audit one step and rank.
 
     Args:
         file: What was recorded of it.
         answers: What audits of other steps and dumps found, and where this one adds its own;
             None begins anew.
+        read: How to read and lower the program; another may keep what it read.
 
     Raises:
         CompareError: No program was recorded, or no table knows the framework.
@@ -56,13 +59,12 @@ def audit(file: StepFile, answers: Answers[Measured] | None = None) -> Audit:
             f"cannot audit {str(file.path)!r}: the model did not run",
             hint="record again without `--no-run`",
         )
-    table = TABLES.get(file.framework)
-    if file.has_program and table is None:
+    if file.has_program and file.framework not in TABLES:
         raise CompareError(
             f"cannot audit {str(file.path)!r}: expected a program of {' or '.join(TABLES)}, "
             f"found one of {file.framework!r}"
         )
-    found = None if table is None else read_lowered(file, table)
+    found = read(file)
     if found is None:
         raise CompareError(
             f"cannot audit {str(file.path)!r}: it holds no program",

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
-from padiff.program import UNIT_ROUNDOFF
+from padiff.program import UNIT_ROUNDOFF, read_lowered
 
 from .alignment import align
 from .cause import Cause, find_cause
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
-    from padiff.program import Leaf, Operator
+    from padiff.program import Leaf, Operator, Read
 
     from .earlier import Earlier
     from .leaves import Leaves
@@ -57,7 +57,12 @@ _TAKEN = frozenset({LeafKind.GRADIENT, LeafKind.STATE})
 
 
 def compare_functions(
-    known: StepFile, found: StepFile, pairing: Pairing, earlier: Earlier | None = None
+    known: StepFile,
+    found: StepFile,
+    pairing: Pairing,
+    earlier: Earlier | None = None,
+    *,
+    read: Read = read_lowered,
 ) -> FunctionComparison:
     """Compare the functions of one step's forward pass, loss and update.
 
@@ -66,9 +71,10 @@ def compare_functions(
         found: The candidate's.
         pairing: Of their records.
         earlier: What the step before left; None in the first step.
+        read: How to read and lower a program.
     """
     try:
-        reference, candidate = read_side(known), read_side(found)
+        reference, candidate = read_side(known, read), read_side(found, read)
     except LookupError as error:
         return _unknown(Unknown.NO_TABLE, str(error))
     except (ProgramError, DumpFormatError) as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from padiff.comparer.auditing import Answers, Check, audit
 from padiff.comparer.auditing.result import Soundness
 from padiff.dumpfile import CompareError, DumpFormatError, Phase, ProgramError
+from padiff.program import read_lowered
 
 from .function import compare_functions
 from .result import Execution
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing.result import Audit, AuditedValue
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
+    from padiff.program import Read
 
     from .earlier import Earlier
     from .result import Audited, FunctionComparison
@@ -45,10 +48,11 @@ def ask_all(
         last: The phase up to which the answers are wanted.
     """
     answers: Answers[Measured] = Answers(is_brief=True)
-    audits = [_audited(file, answers) for file in (known, found)]
+    read = cache(read_lowered)
+    audits = [_audited(file, answers, read) for file in (known, found)]
     unsound = [_first_unsound(one, last) for one in audits]
     return Execution(
-        function=_up_to(last, compare_functions(known, found, pairing, earlier)),
+        function=_up_to(last, compare_functions(known, found, pairing, earlier, read=read)),
         soundness=(
             _soundness(known, audits[0], unsound[0]),
             _soundness(found, audits[1], unsound[1]),
@@ -69,9 +73,9 @@ def _up_to(last: Phase, found: FunctionComparison) -> FunctionComparison:
     )
 
 
-def _audited(file: StepFile, answers: Answers[Measured]) -> Audit | None:
+def _audited(file: StepFile, answers: Answers[Measured], read: Read) -> Audit | None:
     try:
-        return audit(file, answers)
+        return audit(file, answers, read)
     except (CompareError, ProgramError, DumpFormatError):
         return None
 

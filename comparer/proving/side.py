@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from padiff.dumpfile import StepFile
-    from padiff.program import Argument, Lowered, Operator, Program, RecordedProgram, Table
+    from padiff.program import Argument, Lowered, Operator, Program, Read, RecordedProgram, Table
     from padiff.program.primitives import Array
 
 __all__ = ["Side", "read_side"]
@@ -147,13 +147,17 @@ class Side:
         return load
 
 
-def read_side(file: StepFile) -> Side | None:
+def read_side(file: StepFile, read: Read = read_lowered) -> Side | None:
     """Read and lower the program of a step; None where none was recorded.
+
+    Args:
+        file: The step.
+        read: How; another may keep what it read.
 
     Raises:
         LookupError: No table knows the framework.
         ProgramError: The program contradicts itself.
         DumpFormatError: The dump is damaged.
     """
-    found = read_lowered(file, TABLES[file.framework]) if file.has_program else None
+    found = read(file)
     return None if found is None else Side(file, *found)

@@ -63,6 +63,8 @@ class Lowered:
     bases: Mapping[int, int] = field(default_factory=dict)
     """The term that holds the same elements as they were computed, of terms that only lie
     otherwise; empty unless the program was brought into one layout."""
+    costs: dict[int, tuple[int, int, int]] = field(default_factory=dict, init=False, compare=False)
+    """What executing needs, by the first term that a primitive makes; ``Execution`` counts it."""
 
     def computed(self, value: int) -> int:
         """Return the term that a value was computed as, however it lies; -1 for none."""

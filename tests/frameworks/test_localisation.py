@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 OURS = ("padiff", "padiff --floor both")
 DEPTH = 3
 PLANTED = [
-    ("cnn", "residual halved"),
-    ("transformer", "no attention scale"),
     ("transformer", "wrong gradient"),
     ("rnn", "bias left out"),
 ]
@@ -27,8 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("localisation")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", ["cnn", "transformer"])
+@pytest.mark.parametrize(("kind", "dtype"), [("cnn", "float32"), ("transformer", "bfloat16")])
 def test_another_correct_form_is_no_divergence(kind: str, dtype: str, folder: Path) -> None:
     reference = record(kind, dtype, folder, style="")
 

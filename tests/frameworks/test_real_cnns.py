@@ -57,11 +57,10 @@ def test_pair_of_authors_matches_without_a_map(name: str, tmp_path: Path) -> Non
         assert layers <= paired_layers(result, side)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_wrong_epsilon_is_named_across_different_trees(name: str, tmp_path: Path) -> None:
-    fault = FAULTS[name]
+def test_a_wrong_epsilon_is_named_across_different_trees(tmp_path: Path) -> None:
+    fault = FAULTS["mobilenet_v1"]
 
-    result = compared(name, tmp_path, fault=fault)
+    result = compared("mobilenet_v1", tmp_path, fault=fault)
 
     first = result.origins[0].pair.candidate
     assert result.verdict is Verdict.DIVERGED

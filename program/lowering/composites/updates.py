@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Operand, Term
 
-__all__ = ["Moments", "adam", "momentum", "rounded"]
+__all__ = ["Moments", "adam", "momentum"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +19,6 @@ class Moments:
     square: Term
     largest: Term | None
     """Of the squares; None unless AMSGrad is wanted."""
-
-
-def rounded(b: Builder, setting: float) -> Term:
-    """Build a setting that a kernel holds in its own dtype, so that its rounding counts.
-
-    In float32, 1 - 0.999 is off by 1.3e-5 of itself.
-    """
-    return b("mul", float(setting), 1.0)
 
 
 def adam(  # noqa: PLR0913

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites.shaping import reshape, unbind
-from padiff.program.lowering.composites.updates import Moments, adam, momentum, rounded
+from padiff.program.lowering.composites.updates import Moments, adam, momentum
 from padiff.program.lowering.rules import Arguments, Row, row
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _momentum(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
         raise NotLoweredError("a factor of the gradient, which Paddle's kernel for CPUs leaves out")
     gradient = a.grad
     if a.regularization_method == "l2_decay":
-        gradient = gradient + weight * rounded(b, a.regularization_coeff)
+        gradient = gradient + weight * a.regularization_coeff
     elif a.regularization_method:
         raise NotLoweredError(f"regularization {a.regularization_method!r}")
     weight, velocity = momentum(
@@ -73,7 +73,7 @@ def _momentum(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
         gradient,
         a.velocity,
         rate=rate,
-        factor=rounded(b, a.mu),
+        factor=a.mu,
         nesterov=bool(a.use_nesterov),
     )
     return weight, [velocity]
@@ -83,7 +83,7 @@ def _adam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     if a.skip_update is not None:
         raise NotLoweredError("an update that a tensor may forbid")
     before = Moments(mean=a.moment1, square=a.moment2, largest=a.moment2_max if a.amsgrad else None)
-    betas = rounded(b, a.beta1), rounded(b, a.beta2)
+    betas = a.beta1, a.beta2
     powers = a.beta1_pow, a.beta2_pow
     weight, after = adam(
         b,
@@ -92,7 +92,7 @@ def _adam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
         before,
         rate=rate,
         betas=betas,
-        epsilon=rounded(b, a.epsilon),
+        epsilon=a.epsilon,
         powers=(reshape(b, powers[0], ()), reshape(b, powers[1], ())),
     )
     largest = a.moment2_max if after.largest is None else after.largest
@@ -109,30 +109,30 @@ def _adamw(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
             "a factor of the rate, which Paddle's kernel for CPUs half leaves out"
         )
     if a.with_decay:
-        weight = weight - weight * (rate * rounded(b, a.coeff))
+        weight = weight - weight * (rate * a.coeff)
     return _adam(b, a, weight, rate)
 
 
 def _rmsprop(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
-    decay = rounded(b, a.decay)
+    decay = b.term(a.decay)
     square = a.mean_square * decay + a.grad * a.grad * (1.0 - decay)
     under, mean = square, a.mean_grad
     if a.centered:
         mean = a.mean_grad * decay + a.grad * (1.0 - decay)
         under = square - mean * mean
-    moment = a.grad * rate / b("sqrt", under + rounded(b, a.epsilon))
+    moment = a.grad * rate / b("sqrt", under + a.epsilon)
     if a.momentum:
-        moment = a.moment * rounded(b, a.momentum) + moment
+        moment = a.moment * a.momentum + moment
     return weight - moment, [moment, square, *([] if mean is None else [mean])]
 
 
 def _adagrad(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     moment = a.moment + a.grad * a.grad
-    return weight - a.grad * rate / (b("sqrt", moment) + rounded(b, a.epsilon)), [moment]
+    return weight - a.grad * rate / (b("sqrt", moment) + a.epsilon), [moment]
 
 
 def _adadelta(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
-    rho, epsilon = rounded(b, a.rho), rounded(b, a.epsilon)
+    rho, epsilon = b.term(a.rho), a.epsilon
     squares = a.avg_squared_grad * rho + a.grad * a.grad * (1.0 - rho)
     ratio = (a.avg_squared_update + epsilon) / (squares + epsilon)
     update = a.grad * b("sqrt", ratio)
@@ -142,15 +142,15 @@ def _adadelta(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
 
 def _averages(b: Builder, a: Arguments) -> tuple[Term, Term]:
     """Build the moving averages of the gradient and of its square."""
-    first, second = rounded(b, a.beta1), rounded(b, a.beta2)
+    first, second = b.term(a.beta1), b.term(a.beta2)
     mean = a.moment1 * first + a.grad * (1.0 - first)
     return mean, a.moment2 * second + a.grad * a.grad * (1.0 - second)
 
 
 def _adamax(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
-    first = rounded(b, a.beta1)
+    first = b.term(a.beta1)
     mean = a.moment * first + a.grad * (1.0 - first)
-    before = a.inf_norm * rounded(b, a.beta2) + rounded(b, a.epsilon)
+    before = a.inf_norm * a.beta2 + a.epsilon
     largest = b("maximum", b("abs", a.grad), before)
     rate = rate / (1.0 - reshape(b, a.beta1_pow, ()))
     return weight - mean / largest * rate, [mean, largest]
@@ -162,9 +162,9 @@ _NADAM_DECAY = 0.96
 
 def _nadam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     """Build the update; powers and products are kept for each element, all the same."""
-    first, decay = rounded(b, a.beta1), rounded(b, _NADAM_DECAY)
+    first, decay = b.term(a.beta1), _NADAM_DECAY
     decays = a.momentum_decay_pow * decay
-    squares = a.beta2_pow * rounded(b, a.beta2)
+    squares = a.beta2_pow * a.beta2
     share = b("pow", decays, a.momentum_decay) * 0.5
     now = first * (1.0 - share)
     following = first * (1.0 - share * b("pow", decay, a.momentum_decay))
@@ -172,7 +172,7 @@ def _nadam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     mean, square = _averages(b, a)
     ahead = mean * (following / (1.0 - product * following))
     ahead = ahead + a.grad * ((1.0 - now) / (1.0 - product))
-    below = b("sqrt", square / (1.0 - squares)) + rounded(b, a.epsilon)
+    below = b("sqrt", square / (1.0 - squares)) + a.epsilon
     return weight - ahead / below * rate, [decays, squares, product, mean, square]
 
 
@@ -183,8 +183,8 @@ it: the paper says 4."""
 
 def _radam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     """Build the update; powers and lengths are kept for each element, all the same."""
-    second = rounded(b, a.beta2)
-    firsts, squares = a.beta1_pow * rounded(b, a.beta1), a.beta2_pow * second
+    second = b.term(a.beta2)
+    firsts, squares = a.beta1_pow * a.beta1, a.beta2_pow * second
     rho = (a.rho * (second - squares) + squares) / (1.0 - squares)
     limit = 2.0 / (1.0 - second) - 1.0
     mean, square = _averages(b, a)
@@ -193,7 +193,7 @@ def _radam(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
     share = (length - 4.0) * (length - 2.0) * limit / ((limit - 4.0) * (limit - 2.0) * length)
     is_rectified = length > _RECTIFIED_FROM
     root = b("sqrt", b("where", is_rectified, share * (1.0 - squares), 1.0))
-    scale = b("where", is_rectified, root / (b("sqrt", square) + rounded(b, a.epsilon)), 1.0)
+    scale = b("where", is_rectified, root / (b("sqrt", square) + a.epsilon), 1.0)
     return weight - unbiased * scale * rate, [firsts, squares, rho, mean, square]
 
 
@@ -220,8 +220,8 @@ def _lamb(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
         raise NotLoweredError("an update that a tensor may forbid")
     mean, square = _averages(b, a)
     corrections = [1.0 - reshape(b, power, ()) for power in (a.beta1_pow, a.beta2_pow)]
-    root = b("sqrt", square / corrections[1]) + rounded(b, a.epsilon)
-    update = mean / corrections[0] / root + weight * rounded(b, a.weight_decay)
+    root = b("sqrt", square / corrections[1]) + a.epsilon
+    update = mean / corrections[0] / root + weight * a.weight_decay
     if a.weight_decay > 0 or a.always_adapt:
         axes = tuple(range(len(weight.spec.shape)))
         sizes = [
@@ -229,7 +229,7 @@ def _lamb(b: Builder, a: Arguments, weight: Term, rate: Term) -> _Update:
         ]
         is_there = b("and", sizes[0] > 0, sizes[1] > 0)
         rate = rate * b("where", is_there, sizes[0] / sizes[1], 1.0)
-    powers = [a.beta1_pow * rounded(b, a.beta1), a.beta2_pow * rounded(b, a.beta2)]
+    powers = [a.beta1_pow * a.beta1, a.beta2_pow * a.beta2]
     return weight - update * rate, [mean, square, *powers]
 
 
