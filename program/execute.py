@@ -189,10 +189,16 @@ class Execution:
             self.lowered.costs[node.outputs[0]] = cost
         largest, needed, work = cost
         self.work += work
-        self._require(node, "bytes for a value", largest, self.limits.value_bytes)
-        held = self.memory.held_bytes + needed
-        self._require(node, "bytes at one time", held, self.limits.total_bytes)
-        self._require(node, "operations", self.work, self.limits.work)
+        for what, found, allowed in (
+            ("bytes for a value", largest, self.limits.value_bytes),
+            ("bytes at one time", self.memory.held_bytes + needed, self.limits.total_bytes),
+            ("operations", self.work, self.limits.work),
+        ):
+            if found > allowed:
+                raise ProgramError(
+                    f"cannot execute operator {node.operator} ({node.primitive}): "
+                    f"expected at most {allowed} {what}, found {found}"
+                )
 
     def _cost(self, node: Node, primitive: Primitive, specs: list[Spec]) -> tuple[int, int, int]:
         """Return the bytes of the largest result, all bytes that are needed, and the operations."""
@@ -206,14 +212,6 @@ class Execution:
             else max(spec.count for spec in (*specs, *operands))
         )
         return max(spec.size_bytes for spec in specs), made + extra, work
-
-    @staticmethod
-    def _require(node: Node, what: str, needed: int, allowed: int) -> None:
-        if needed > allowed:
-            raise ProgramError(
-                f"cannot execute operator {node.operator} ({node.primitive}): "
-                f"expected at most {allowed} {what}, found {needed}"
-            )
 
     def operand(self, term: int) -> Array:
         """Return the elements of a term, loading those that are given."""
