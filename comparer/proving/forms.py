@@ -46,10 +46,11 @@ def form_for_causes(
     }
     is_strict = len(kernels) < 2  # noqa: PLR2004
     plain = [side.lowered for side in sides]
-    forms = [plain, list(map(in_one_layout, plain))]
+    known = [made.value for made in leaves.computed.values()], [*leaves.computed]
+    forms = [plain, list(map(in_one_layout, plain, known))]
     counts = [[node.primitive for node in one.nodes].count("recurrent") for one in plain]
     if counts[0] != counts[1]:
-        forms.append([in_one_layout(unrolled(one)) for one in plain])
+        forms.append(list(map(in_one_layout, map(unrolled, plain), known)))
     chosen = min(forms, key=lambda form: _count_lone(form[0], form[1], sinks))
     if chosen is not plain:
         one, two = (replace(side, lowered=form) for side, form in zip(sides, chosen, strict=True))

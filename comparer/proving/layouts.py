@@ -19,7 +19,7 @@ from padiff.program.primitives import ELEMENTWISE, VOCABULARY, ShapeError, Spec
 from .views import View, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from padiff.program import Lowered
 
@@ -33,20 +33,24 @@ _MATRIX = 2
 """Axes of a matrix."""
 
 
-def in_one_layout(lowered: Lowered) -> Lowered:
+def in_one_layout(lowered: Lowered, known: Collection[int] = ()) -> Lowered:
     """Return a program with the same values whose inner ones are computed in one layout.
 
     One with values of more axes than there may be stays.
+
+    Args:
+        lowered: The program.
+        known: Value ids of what is known by itself: it lies as it did, and is read as that.
     """
     try:
-        return _Layouts(lowered).run()
+        return _Layouts(lowered, {lowered.terms[value] for value in known}).run()
     except ShapeError:
         return lowered
 
 
 class _Layouts:
-    def __init__(self, lowered: Lowered) -> None:
-        self.lowered = lowered
+    def __init__(self, lowered: Lowered, known: Collection[int]) -> None:
+        self.lowered, self.known = lowered, known
         self.nodes: list[Node] = []
         self.specs: list[Spec] = []
         self.views: dict[int, View] = {}
@@ -72,7 +76,7 @@ class _Layouts:
             if view is None:
                 self.as_it_is(node)
             else:
-                self.views[node.outputs[0]] = view
+                self.views[node.outputs[0]] = self.read(node.outputs[0], view)
         terms, bases = {}, {}
         for value, term in lowered.terms.items():
             place = lowered.producers.get(term)
@@ -89,6 +93,11 @@ class _Layouts:
             producers=producers,
             bases=bases,
         )
+
+    def read(self, term: int, view: View) -> View:
+        """Return the view that a term is read as."""
+        shape = self.lowered.specs[term].shape
+        return plain(self.laid_out(view, shape), shape) if term in self.known else view
 
     def term(self, spec: Spec) -> int:
         self.specs.append(spec)
@@ -313,7 +322,11 @@ class _Layouts:
         return replace(found, sizes=(*sizes, *count), axes=(*axes, (len(rows),)))
 
     def rows(self, table: View, index: View, attributes: dict[str, Any]) -> View:
-        """Take rows of a table, which lie as the indices do in their base."""
+        """Take rows of a table, which lie as the indices do in their base.
+
+        Of one index in a row, an axis is there or not as somebody wrote it: the base has none.
+        """
+        index = self.parted(index)
         made = self.write("take", [table.base, index.base], attributes)
         inner = plain(table.base, table.lying[1:])
         begin = len(index.sizes)

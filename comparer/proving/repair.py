@@ -200,6 +200,10 @@ class Repair:
         """The primitives of all exchanges together, those of one line in a loop once."""
         return sum(one.exchange.size for one in self.made) - self._repeated
 
+    def _is_one_line(self, made: Sequence[Made]) -> bool:
+        """Return whether exchanges are of runs of one line: they are one fault already."""
+        return len(lines := {self._line(one.exchange) for one in made}) == 1 and None not in lines
+
     def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
         """Return the exchanges with one that does what the last ones do, if it is no larger.
 
@@ -216,7 +220,7 @@ class Repair:
             results = self._differing(first.lowered, first.numbers)
             search = self._search(first.lowered, first.numbers, results)
             whole = search.whole(size)
-            if whole is None:
+            if whole is None and not self._is_one_line(self.made[place:]):
                 for one in islice(self._tries(search, place, size), most):
                     most -= 1
                     if self._suffices(one, place, agree):

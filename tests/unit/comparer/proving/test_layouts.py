@@ -130,3 +130,42 @@ def test_attention_along_the_batch_and_along_time_is_one_expression() -> None:
 
     assert len({number(*one) for one in both}) == 2
     assert len({number(in_one_layout(program), result) for program, result in both}) == 1
+
+
+def test_rows_lie_without_the_axis_that_a_single_index_had() -> None:
+    shapes = {"indices": (2, 1), "table": (7, 8)}
+
+    def build(leaves: Mapping[str, Term]) -> Term:
+        b = leaves["table"].builder
+        index = b("cast", leaves["indices"], kind="int")
+        return b("take", leaves["table"], b("reshape", index, shape=(2,)), axis=0)
+
+    program, _ = lowered(shapes, build)
+
+    found = in_one_layout(program)
+
+    (taken,) = (node.outputs[0] for node in found.nodes if node.primitive == "take")
+    assert found.specs[taken].shape == (2, 8)
+
+
+def test_a_value_that_is_known_by_itself_is_read_as_it_lies() -> None:
+    shapes = {"x": (2, 8, 3), "table": (5, 8)}
+    rows: list[int] = []
+
+    def build(leaves: Mapping[str, Term]) -> Term:
+        b = leaves["x"].builder
+        part = b("slice", leaves["table"], axis=0, start=2, stop=3, step=1)
+        row = b("reshape", part, shape=(8,))
+        rows.append(row.id)
+        return leaves["x"] * b("reshape", row, shape=(8, 1))
+
+    program, result = lowered(shapes, build)
+    program = replace(program, terms={**program.terms, 100: rows[0]})
+    leaves = drawn(shapes, 0)
+    row = np.arange(8.0)
+
+    found = in_one_layout(program, [100])
+
+    made = execute(found, {**leaves, 100: row}, [result])[result]
+    (x,) = (array for array in leaves.values() if array.shape == shapes["x"])
+    np.testing.assert_allclose(made, x * row[:, None])
