@@ -50,7 +50,8 @@ class Readers:
         self._opaque: set[int] = set()
         carrying = carrying_gradients(known.recorded)
         for operator in known.program.operators:
-            if operator.id in late or operator.id in known.walls:
+            is_lost = _derives(operator) and not any(map(recorded.got_gradient, operator.outputs))
+            if is_lost or operator.id in late or operator.id in known.walls:
                 continue  # no gradient comes from there
             is_shaped = operator.name.endswith("_like")  # what it draws learns nothing
             is_drawn = operator.id in lowered.random and not is_shaped

@@ -382,7 +382,9 @@ class UpdateSides:
             if had.shape == record.shape and self.has_elements(other):
                 size = np.maximum(np.abs(known), np.abs(had)).astype(np.float64)
                 distance = np.abs(in_double(had) - known)
-                found = np.fmax(found, np.divide(distance, size, where=size > 0, out=0 * size))
+                found = np.fmax(
+                    found, np.divide(distance, size, where=size > 0, out=np.zeros_like(size))
+                )
         return found
 
     def _ingredients(self) -> dict[tuple[int, str], dict[str, RecordPair]]:

@@ -38,6 +38,8 @@ _FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, Leaf
 make."""
 _WEIGHTS = frozenset({LeafKind.PARAMETER})
 """Those that are no tables."""
+_NUMBERS = frozenset({LeafKind.BUFFER, LeafKind.CONSTANT})
+"""What may hold a number that the other side's code says, such as the scale of an embedding."""
 
 
 def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, Array]:
@@ -45,7 +47,7 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
 
     A number of the other program, its reciprocal, its root, or one of few decimal digits. None of
     them is off by more than the rounding of the constant's dtype. A constant of which any element
-    is no such rounding is left out.
+    is no such rounding is left out. A buffer without partner is one, too.
 
     Args:
         side: Whose constants they are.
@@ -56,7 +58,7 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
     found: dict[int, Array] = {}
     for value in values:
         end = side.program.values[value]
-        if end.kind is not LeafKind.CONSTANT or not 1 <= math.prod(end.shape) <= _MOST_NUMBERS:
+        if end.kind not in _NUMBERS or not 1 <= math.prod(end.shape) <= _MOST_NUMBERS:
             continue
         elements = side.recorded.elements(value)
         unit = UNIT_ROUNDOFF.get(end.dtype)

@@ -54,13 +54,8 @@ def find_detached(
         ends = [_values(side, each, number) for side, each in zip(sides, numbers, strict=True)]
         if not all(ends):
             continue  # another form: nothing is the same value there
-        one, two = (
-            _learned(side, each, those[0].id)
-            for side, each, those in zip(sides, numbers, ends, strict=True)
-        )
-        if one.keys() != two.keys() or not _is_near(
-            math.hypot(*one.values()), math.hypot(*two.values()), ends[1][0].dtype
-        ):
+        one, two = (_learned(side, those[0].id) for side, those in zip(sides, ends, strict=True))
+        if not _is_near(one, two, ends[1][0].dtype):
             known, found = (_name(side, those[0]) for side, those in zip(sides, ends, strict=True))
             count = math.prod(ends[1][0].shape)
             which = int(number in cut[1])
@@ -136,10 +131,10 @@ def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> dict[int
             continue
         taken = operator.taken
         needed.update(taken)
-        if operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad:
-            for one in taken:
-                if one in learning:
-                    found[numbers[side.lowered.terms[one]]] = operator.id
+        is_cutting = operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad
+        if is_cutting and not learning.isdisjoint(taken):
+            for one in (*taken, *operator.outputs):  # both sides may know it behind the cut only
+                found[numbers[side.lowered.terms[one]]] = operator.id
     return found
 
 
@@ -150,21 +145,19 @@ def _values(side: Side, numbers: Sequence[int], number: int) -> list[Value]:
     ]
 
 
-def _learned(side: Side, numbers: Sequence[int], value: int) -> dict[int, float]:
-    """Return the norms of the gradients of all parameters that a value is computed from.
+def _learned(side: Side, value: int) -> float:
+    """Return the L2 norm of the gradients of all parameters that a value is computed from.
 
-    By their numbers; a parameter that got none is left out.
+    A parameter that got a gradient on one side only is found elsewhere.
     """
     needed = {value}
     for operator in reversed(side.program.operators):
         if not needed.isdisjoint(operator.outputs):
             needed.update(operator.taken)
-    norms: dict[int, float] = {}
-    for one in side.program.values:
-        info = side.recorded.gradient_info(one.id) if one.id in needed else None
-        if one.kind is LeafKind.PARAMETER and info is not None and info.statistics is not None:
-            norms[numbers[side.lowered.terms[one.id]]] = info.statistics.l2 or 0.0
-    return norms
+    behind = (one.id for one in side.program.values if one.kind is LeafKind.PARAMETER)
+    found = (side.recorded.gradient_info(one) for one in behind if one in needed)
+    known = (None if one is None else one.statistics for one in found)
+    return math.hypot(*(one.l2 or 0.0 for one in known if one is not None))
 
 
 def _is_near(one: float, two: float, dtype: str) -> bool:

@@ -110,6 +110,9 @@ class _Kind:
 class ProgramRecorder:
     """Receives a framework's operators within one step and collects them."""
 
+    _is_deriving = False
+    """Whether an operator runs that gives gradients: those are none of the backward pass."""
+
     def __init__(  # noqa: PLR0913
         self,
         adapter: Adapter,
@@ -302,7 +305,11 @@ class ProgramRecorder:
                     drawn = self._adapter.random_state()
         except Exception as error:
             self._fail(name, error)
-        result = function(*args, **kwargs)
+        before, self._is_deriving = self._is_deriving, kind.is_backward or self._is_deriving
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self._is_deriving = before
         if self._is_closed or taken is None or self._is_input(taken, args, kwargs):
             return result  # what it took could not be recorded, or is an input
         try:
@@ -682,7 +689,7 @@ class ProgramRecorder:
             self._handles.append(self._hook(tensor, partial(self._arrive, value)))
 
     def _arrived(self, value: int, gradient: Tensor) -> None:
-        if self._is_closed:
+        if self._is_closed or self._is_deriving:
             return
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
             if not self._is_recordable(gradient):

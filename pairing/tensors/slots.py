@@ -203,11 +203,11 @@ def _content(view: View, record: RecordInfo) -> object:
 
 
 _SAME = (
-    frozenset({"exp_avg", "moment1", "moment"}),
-    frozenset({"exp_avg_sq", "moment2"}),
+    frozenset({"exp_avg", "moment1", "moment", "m"}),
+    frozenset({"exp_avg_sq", "moment2", "v"}),
     frozenset({"max_exp_avg_sq", "moment2_max"}),
-    frozenset({"momentum_buffer", "velocity"}),
-    frozenset({"square_avg", "mean_square", "avg_squared_grad"}),
+    frozenset({"momentum_buffer", "velocity", "v"}),
+    frozenset({"square_avg", "mean_square", "avg_squared_grad", "v"}),
     frozenset({"grad_avg", "mean_grad"}),
     frozenset({"sum", "moment"}),
     frozenset({"acc_delta", "avg_squared_update"}),
@@ -215,7 +215,8 @@ _SAME = (
     frozenset({"prev", "prevs"}),
     frozenset({"step_size", "learning_rates"}),
 )
-"""``moment`` is Adamax's first moment in Paddle and Adagrad's sum."""
+"""``moment`` is Adamax's first moment in Paddle and Adagrad's sum; ``m`` and ``v`` are what papers
+call them, and optimizers written by hand."""
 
 _COUNTERS = frozenset(
     {"step", "beta1_pow_acc", "beta2_pow_acc", "mu_product", "eta", "mu", "ax", "master_weight"}
@@ -244,6 +245,8 @@ def is_same_state(one: str, two: str) -> bool:
 
     >>> is_same_state("exp_avg", "moment1"), is_same_state("exp_avg", "moment2")
     (True, False)
+    >>> is_same_state("m", "moment1"), is_same_state("v", "velocity"), is_same_state("m", "v")
+    (True, True, False)
     """
     one, two = one.strip("_"), two.strip("_")
     return one == two or any(one in names and two in names for names in _SAME)

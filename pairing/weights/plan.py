@@ -23,12 +23,12 @@ from .entry_rules import is_magnitude
 from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .lone import choose_within, pair_lone, pair_moved
-from .settled import without_own_tables
+from .settled import unneeded_weights, without_own_tables
 from .stacked import pair_stacked
 from .turned import turn_choices, turned_alike
 from .unit_pairs import UnitSearch
 from .weight_map import MappedWeights, apply_weight_map, without
-from .weight_plan import SURE, TIED, WeightAlone, WeightPair, WeightPlan
+from .weight_plan import SURE, TIED, UNNEEDED, WeightAlone, WeightPair, WeightPlan
 from .weight_rules import is_passive, registered_classes, unused_rules
 from .weight_text import weight_name
 
@@ -150,15 +150,19 @@ def plan_weights(
     pairs, told = without_own_tables(sides, turned_alike(sides, _with_tied(sides, pairs)))
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
+    alone = tuple(_alone(sides, pairs, mapped, fused.refused))
+    records = reference.index.records
+    idle = [weight_name(reference, records[one.record]) for one in alone if one.reason == UNNEEDED]
     return WeightPlan(
         pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),
-        alone=tuple(_alone(sides, pairs, mapped, fused.refused)),
+        alone=alone,
         notes=(
             *mapped.notes,
             *fused.notes,
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
             *told,
+            *([f"not loaded, as {UNNEEDED}: {', '.join(idle)}"] if idle else ()),
         ),
         choices=(*fused.choices, *lone.choices, *within, *turn_choices(sides[1], open_rules)),
     )
@@ -241,6 +245,7 @@ def _alone(
         )
         for side, taken in zip(sides, used, strict=True)
     ]
+    unneeded = unneeded_weights(sides[0].side) if lone[0] else frozenset()
     for place, side in enumerate(sides):
         records = side.side.index.records
         folded = folded_weights(sides[1 - place].side)
@@ -259,6 +264,8 @@ def _alone(
                 reason, is_missing = f"the exporter of the {other} folded it or left it out", False
             elif place == 0 and entry.record.id in refused:
                 reason = refused[entry.record.id]
+            if is_missing and place == 0 and weight_name(side.side, entry.record) in unneeded:
+                reason, is_missing = UNNEEDED, False
             yield WeightAlone(
                 side=side.name,
                 record=entry.record.id,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import ConfigError, DumpError, ProgramError, Role, StepFile
+from padiff.dumpfile import ConfigError, DumpError, LeafKind, Phase, ProgramError, Role, StepFile
 from padiff.pairing.names import words_of
 from padiff.pairing.result import PairedBy, SideName
 from padiff.pairing.side import unsaved_records
@@ -25,18 +25,19 @@ from padiff.program import UNIT_ROUNDOFF, Image, made_of, read_program
 from .standing import unnumbered
 from .unit_keys import value_key
 from .weight_plan import SURE
-from .weight_text import kinds_of
+from .weight_text import kinds_of, weight_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
     from padiff.pairing.side import Side
+    from padiff.program import RecordedProgram
 
     from .inventory import Entry, Inventory
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["settled_by_content", "without_own_tables", "without_unsaved"]
+__all__ = ["settled_by_content", "unneeded_weights", "without_own_tables", "without_unsaved"]
 
 _TOLD = frozenset({PairedBy.VALUE, PairedBy.MAP})
 """What says of two buffers that they are the same thing, whatever they hold."""
@@ -197,6 +198,42 @@ def _of_own_classes(side: Inventory) -> dict[int, Entry]:
     }
 
 
+def unneeded_weights(side: Side) -> frozenset[str]:
+    """Return the full names of the parameters that nothing needs which the model gave or learned.
+
+    Such as the head of another task. None of them where no program was recorded.
+    """
+    recorded = _program_of(side)
+    if recorded is None:
+        return frozenset()
+    program, borders = recorded.program, recorded.borders
+    losses = {one.id for one in side.index.records if one.role is Role.LOSS}
+    needed = {*program.outputs, *(borders[one] for one in losses & borders.keys())}
+    if not needed:
+        return frozenset()
+    for operator in reversed(program.operators):
+        if not needed.isdisjoint(operator.outputs):
+            needed.update(operator.taken)
+    parameters = [one for one in program.values if one.kind is LeafKind.PARAMETER]
+    known = {one.name for one in parameters if one.id in needed}
+    weights = [(weight_name(side, one), one.tensor) for one in side.index.records
+               if one.role is Role.WEIGHT and one.phase is not Phase.UPDATE]  # fmt: skip
+    tensors = {tensor for name, tensor in weights if name in known and tensor is not None}
+    return frozenset(
+        name for name, tensor in weights if name not in known and tensor not in tensors
+    )
+
+
+def _program_of(side: Side) -> RecordedProgram | None:
+    """Return the recorded program; None for what is no dump, or has none that can be read."""
+    if not isinstance(side, StepFile):
+        return None
+    try:
+        return read_program(side)
+    except (DumpError, ProgramError):
+        return None
+
+
 class _Tables:
     """Tells the tables that a model computes from those that only a checkpoint holds."""
 
@@ -206,13 +243,7 @@ class _Tables:
     @cached_property
     def _computed(self) -> frozenset[str]:
         """The names of what the reference's constructor computed."""
-        side = self._sides[0].side
-        if not isinstance(side, StepFile):
-            return frozenset()
-        try:
-            recorded = read_program(side)
-        except (DumpError, ProgramError):
-            return frozenset()
+        recorded = _program_of(self._sides[0].side)
         return frozenset() if recorded is None else recorded.computed_names
 
     def is_own(self, one: Entry, two: Entry) -> bool:

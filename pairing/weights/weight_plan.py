@@ -18,6 +18,7 @@ __all__ = [
     "OTHERWISE",
     "SURE",
     "TIED",
+    "UNNEEDED",
     "Alternative",
     "WeightAlone",
     "WeightChoice",
@@ -35,6 +36,8 @@ OTHERWISE = "names and the order of the runs say otherwise"
 """Note of a pair that other evidence makes otherwise."""
 TIED = "tied"
 """Note of a pair that is another name of a paired tensor."""
+UNNEEDED = "nothing that the reference gives or learns from needs it"
+"""Why a weight of the reference without partner is not missing."""
 FIRM = 0.9
 """A pair of less confidence was told by words, order or sizes alone."""
 

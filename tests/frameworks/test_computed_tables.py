@@ -149,6 +149,31 @@ def _sampled(
     return executed.function
 
 
+@pytest.mark.parametrize(
+    ("factor", "answer"), [(1.0, (Answer.SAME, 0)), (1.0001, (Answer.DIFFERENT, 1))]
+)
+def test_a_scale_is_the_same_in_a_buffer_and_in_the_code(
+    factor: float, answer: tuple[Answer, int], tmp_path: Path
+) -> None:
+    """As Gemma keeps the root of its width: float32 rounds it."""
+
+    class Scaled(nn.Embedding):
+        def __init__(self, *, is_kept: bool) -> None:
+            super().__init__(7, 12)
+            nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(0))
+            self.is_kept = is_kept
+            if is_kept:
+                self.register_buffer("scale", torch.tensor(12**0.5))
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return super().forward(ids) * (self.scale if self.is_kept else factor * 12**0.5)
+
+    ids = torch.arange(7).reshape(1, 7)
+    found = _sampled(Scaled(is_kept=True), Scaled(is_kept=False), tmp_path, ids)
+
+    assert (found.answer, found.tolerated) == answer
+
+
 @pytest.mark.parametrize("other", [("roots", "rests"), ("shares", "logs")])
 def test_a_table_of_a_formula_is_the_same_schedule(other: tuple[str, str], tmp_path: Path) -> None:
     steps, x = torch.tensor([3, 20, 41]), torch.linspace(-1, 1, 24).reshape(3, 8)

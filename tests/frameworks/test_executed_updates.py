@@ -17,6 +17,7 @@ from torch import nn
 
 import padiff
 from padiff.cli.main import main
+from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
 
@@ -329,6 +330,25 @@ def test_a_rate_that_is_off_by_less_than_rounding_is_a_finding(
     assert update is not None
     assert update.answer is Answer.HIDDEN
     assert update.edits
+
+
+def test_a_weight_that_is_one_number_gets_another_update(tmp_path: Path) -> None:
+    def scaled(name: str, rate: float) -> Path:
+        torch.manual_seed(0)
+        model: Any = nn.Linear(6, 3)
+        model.scale = nn.Parameter(torch.tensor(2.0))
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+        with padiff.record(model, name=name, out=tmp_path, optimizer=optimizer) as recorder:
+            loss = (model(torch.from_numpy(batch(0))) * model.scale).square().mean()
+            loss.backward()
+            optimizer.step()
+            recorder.step(loss=loss)
+        assert recorder.path is not None
+        return recorder.path
+
+    result = padiff.compare(scaled("reference", 0.01), scaled("candidate", 0.02))
+
+    assert result.verdict is Verdict.DIVERGED
 
 
 def test_updates_that_cannot_be_weighed_are_different(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
+import padiff
 from padiff.dumper.adapters import load
 from padiff.dumper.recording.live import LiveSide
 from padiff.dumper.weights.checkpoint import read_arrays, write_arrays
 from padiff.dumper.weights.weights import assign_weight, load_weights
-from padiff.dumpfile import ConfigError
-from padiff.pairing import carry
+from padiff.dumpfile import ConfigError, open_dump
+from padiff.pairing import carry, plan_weights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,6 +126,30 @@ def test_all_problems_are_listed_and_nothing_is_changed() -> None:
     assert all(name in text for name in ("head.weight", "head.bias", "extra.weight", "extra.bias"))
     for name, tensor in candidate.state_dict().items():
         np.testing.assert_array_equal(tensor.numpy(), before[name])
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_weight_that_no_result_needs_may_lack_a_partner(tmp_path: Path, *, is_used: bool) -> None:
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.pooler = torch.nn.Linear(4, 5), torch.nn.Linear(5, 7)
+            self.mask = torch.nn.Parameter(torch.ones(9))
+
+        def forward(self, x: torch.Tensor) -> Any:  # noqa: ANN401
+            made = self.body(x)
+            pooled = self.pooler(made)
+            return (made, pooled) if is_used else made
+
+    reference, candidate = Pooled(), paddle.nn.Sequential(paddle.nn.Linear(4, 5))
+    with padiff.record(reference, name="reference", out=tmp_path, phase="forward"):
+        reference(torch.ones(2, 4))
+    with open_dump(tmp_path / "reference").open(0) as file:
+        plan = plan_weights(file, LiveSide(candidate, load("paddle")))
+
+    lone = {file.index.records[one.record].slot for one in plan.alone if one.is_missing}
+    assert lone == ({".weight", ".bias"} if is_used else set())
+    assert ("mask" in plan.notes[-1], "pooler.bias" in plan.notes[-1]) == (True, not is_used)
 
 
 def test_what_fits_is_loaded_when_not_strict() -> None:

@@ -11,6 +11,7 @@ from torch import nn
 
 import padiff
 from padiff.comparer import Verdict
+from padiff.comparer.auditing import Soundness, audit_dump
 from padiff.comparer.proving import Answer
 from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumpfile import Role
@@ -85,3 +86,52 @@ def test_what_is_made_of_a_gradient_is_part_of_the_function(tmp_path: Path) -> N
     first = compare_dumps(reference, paddle_critic(tmp_path, times=10.0, shift=0.01)).origins[0]
 
     assert "0.01" in evidence_of(first)[0]
+
+
+def attacked(out: Path, *, reach: float = 0.1) -> Path:
+    """Record a step of adversarial training in torch, by the fast gradient sign method."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    x = torch.randn(7, 6, requires_grad=True)
+    with padiff.record(model, name=f"attacked_{reach}", out=out) as recorder:
+        made = model(x).square().mean()
+        (gradient,) = torch.autograd.grad(made, x)
+        loss = model((x + reach * gradient.sign()).detach()).square().mean()
+        recorder.loss(loss)
+        loss.backward()
+    assert recorder.path is not None
+    return recorder.path
+
+
+def attacked_paddle(out: Path, *, reach: float) -> Path:
+    """Record the step of ``attacked`` in Paddle, with the same weights and input."""
+    torch.manual_seed(0)
+    known = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    x = paddle.to_tensor(torch.randn(7, 6).numpy(), stop_gradient=False)
+    model = paddle.nn.Sequential(paddle.nn.Linear(6, 8), paddle.nn.Tanh(), paddle.nn.Linear(8, 3))
+    for name, parameter in model.named_parameters():
+        array = known.get_parameter(name).detach().numpy()
+        parameter.set_value(np.ascontiguousarray(array.T))
+    with padiff.record(model, name="paddle", out=out) as recorder:
+        made = model(x).square().mean()
+        gradient = paddle.grad(made, x)[0]
+        loss = model((paddle.sign(gradient) * reach + x).detach()).square().mean()
+        recorder.loss(loss)
+        loss.backward()
+    assert recorder.path is not None
+    return recorder.path
+
+
+def test_an_attack_is_part_of_the_function_and_its_gradients_are_not_the_weights(
+    tmp_path: Path,
+) -> None:
+    reference = attacked(tmp_path)
+    (audited,) = audit_dump(reference).values()
+
+    right = compare_dumps(reference, attacked_paddle(tmp_path, reach=0.1))
+    wrong = compare_dumps(attacked(tmp_path, reach=0.3), tmp_path / "paddle").origins[0]
+
+    assert audited.soundness is Soundness.SOUND
+    assert all(step.executed.answer is Answer.SAME for step in right.steps if step.executed)
+    assert right.verdict is Verdict.MATCH, right.reasons
+    assert "0.1 where the reference has 0.3" in evidence_of(wrong)[0]
