@@ -158,6 +158,8 @@ def test_a_scale_is_the_same_in_a_buffer_and_in_the_code(
     """As Gemma keeps the root of its width: float32 rounds it."""
 
     class Scaled(nn.Embedding):
+        scale: torch.Tensor
+
         def __init__(self, *, is_kept: bool) -> None:
             super().__init__(7, 12)
             nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(0))
