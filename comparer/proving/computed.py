@@ -38,8 +38,6 @@ _FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, Leaf
 make."""
 _WEIGHTS = frozenset({LeafKind.PARAMETER})
 """Those that are no tables."""
-_NUMBERS = frozenset({LeafKind.BUFFER, LeafKind.CONSTANT})
-"""What may hold a number that the other side's code says, such as the scale of an embedding."""
 
 
 def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int, Array]:
@@ -47,7 +45,8 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
 
     A number of the other program, its reciprocal, its root, or one of few decimal digits. None of
     them is off by more than the rounding of the constant's dtype. A constant of which any element
-    is no such rounding is left out. A buffer without partner is one, too.
+    is no such rounding is left out. A buffer of one number without partner, such as the scale of an
+    embedding, is one, too.
 
     Args:
         side: Whose constants they are.
@@ -58,7 +57,8 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
     found: dict[int, Array] = {}
     for value in values:
         end = side.program.values[value]
-        if end.kind not in _NUMBERS or not 1 <= math.prod(end.shape) <= _MOST_NUMBERS:
+        most = {LeafKind.CONSTANT: _MOST_NUMBERS, LeafKind.BUFFER: 1}.get(end.kind, 0)
+        if not 1 <= math.prod(end.shape) <= most:
             continue
         elements = side.recorded.elements(value)
         unit = UNIT_ROUNDOFF.get(end.dtype)
