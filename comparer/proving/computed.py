@@ -57,7 +57,9 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
     found: dict[int, Array] = {}
     for value in values:
         end = side.program.values[value]
-        most = {LeafKind.CONSTANT: _MOST_NUMBERS, LeafKind.BUFFER: 1}.get(end.kind, 0)
+        if end.kind not in (LeafKind.CONSTANT, LeafKind.BUFFER):
+            continue
+        most = _MOST_NUMBERS if end.kind is LeafKind.CONSTANT else 1
         if not 1 <= math.prod(end.shape) <= most:
             continue
         elements = side.recorded.elements(value)
