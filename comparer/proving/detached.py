@@ -55,7 +55,7 @@ def find_detached(
         if not all(ends):
             continue  # another form: nothing is the same value there
         one, two = (_learned(side, those[0].id) for side, those in zip(sides, ends, strict=True))
-        if not _is_near(one, two, ends[1][0].dtype):
+        if one[0] != two[0] or not _is_near(one[1], two[1], ends[1][0].dtype):
             known, found = (_name(side, those[0]) for side, those in zip(sides, ends, strict=True))
             count = math.prod(ends[1][0].shape)
             which = int(number in cut[1])
@@ -145,19 +145,22 @@ def _values(side: Side, numbers: Sequence[int], number: int) -> list[Value]:
     ]
 
 
-def _learned(side: Side, value: int) -> float:
-    """Return the L2 norm of the gradients of all parameters that a value is computed from.
+def _learned(side: Side, value: int) -> tuple[int, float]:
+    """Return how many elements of the parameters behind a value learn, and their gradients' norm.
 
-    A parameter that got a gradient on one side only is found elsewhere.
+    Both are the same however parameters are turned, cut or joined.
     """
     needed = {value}
     for operator in reversed(side.program.operators):
         if not needed.isdisjoint(operator.outputs):
             needed.update(operator.taken)
-    behind = (one.id for one in side.program.values if one.kind is LeafKind.PARAMETER)
-    found = (side.recorded.gradient_info(one) for one in behind if one in needed)
-    known = (None if one is None else one.statistics for one in found)
-    return math.hypot(*(one.l2 or 0.0 for one in known if one is not None))
+    behind = [
+        (math.prod(one.shape), info.statistics.l2 or 0.0)
+        for one in side.program.values
+        if one.kind is LeafKind.PARAMETER and one.id in needed
+        if (info := side.recorded.gradient_info(one.id)) is not None and info.statistics is not None
+    ]
+    return sum(count for count, _ in behind), math.hypot(*(norm for _, norm in behind))
 
 
 def _is_near(one: float, two: float, dtype: str) -> bool:

@@ -168,7 +168,7 @@ def pair_owned(reference: View, candidate: View, plan: WeightPlan) -> Owned:
     alone: list[UnmatchedRecord] = []
     for one in plan.alone:
         followers = sides[one.side is SideName.CANDIDATE].get(one.record, {}).values()
-        absence = Absence.MISSING if one.is_missing else Absence.SKIPPED
+        absence = Absence.MISSING if one.is_missing or one.is_unneeded else Absence.SKIPPED
         alone.extend(
             UnmatchedRecord(side=one.side, record=record, absence=absence, reason=one.reason)
             for record in (one.record, *followers)

@@ -152,7 +152,7 @@ def plan_weights(
     open_rules = [pair for pair in pairs if pair.candidate not in joined]
     alone = tuple(_alone(sides, pairs, mapped, fused.refused))
     records = reference.index.records
-    idle = [weight_name(reference, records[one.record]) for one in alone if one.reason == UNNEEDED]
+    idle = [weight_name(reference, records[one.record]) for one in alone if one.is_unneeded]
     return WeightPlan(
         pairs=tuple(sorted(pairs, key=lambda pair: pair.candidate)),
         alone=alone,
@@ -162,7 +162,7 @@ def plan_weights(
             *unused_rules(stated, (*reference.index.modules, *candidate.index.modules)),
             *tie_notes(reference, candidate, pairs),
             *told,
-            *([f"not loaded, as {UNNEEDED}: {', '.join(idle)}"] if idle else ()),
+            *([f"no partner, and {UNNEEDED}: {', '.join(idle)}"] if idle else ()),
         ),
         choices=(*fused.choices, *lone.choices, *within, *turn_choices(sides[1], open_rules)),
     )
@@ -264,7 +264,9 @@ def _alone(
                 reason, is_missing = f"the exporter of the {other} folded it or left it out", False
             elif place == 0 and entry.record.id in refused:
                 reason = refused[entry.record.id]
-            if is_missing and place == 0 and weight_name(side.side, entry.record) in unneeded:
+            is_unneeded = is_missing and place == 0
+            is_unneeded = is_unneeded and weight_name(side.side, entry.record) in unneeded
+            if is_unneeded:
                 reason, is_missing = UNNEEDED, False
             yield WeightAlone(
                 side=side.name,
@@ -272,6 +274,7 @@ def _alone(
                 is_missing=is_missing,
                 reason=reason,
                 closest=closest if is_missing else (),
+                is_unneeded=is_unneeded,
             )
 
 

@@ -91,6 +91,8 @@ class WeightAlone:
     """One clause: ``counter that only torch keeps``."""
     closest: tuple[int, ...] = ()
     """Records of the other side that come nearest in shape and name, best first."""
+    is_unneeded: bool = False
+    """Whether the recorded run did not need it: it is not loaded, though the sides differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
