@@ -204,8 +204,9 @@ class MindSporeAdapter:
         if tensor._is_leaf:
             _TAPE.want([tensor])
 
-        def arrived(gradient: Tensor) -> None:
-            callback(gradient)
+        def arrived(gradient: Tensor | None) -> None:
+            if gradient is not None:  # as for what nothing read
+                callback(gradient)
 
         handle: Handle = tensor.register_hook(arrived)
         return handle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
-from types import BuiltinFunctionType, MethodDescriptorType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,7 +46,7 @@ _SILENT = frozenset({
 """Functions that make no value and read no element."""
 _DRAWING = frozenset({
     "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
-    "feature_alpha_dropout", "gumbel_softmax", "rrelu", "rrelu_", "scaled_dot_product_attention",
+    "feature_alpha_dropout", "rrelu", "rrelu_", "scaled_dot_product_attention",
     "multi_head_attention_forward", "lstm", "gru", "rnn_tanh", "rnn_relu", "rand", "randn",
     "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "bernoulli",
     "multinomial", "poisson", "binomial", "normal_", "uniform_", "bernoulli_", "cauchy_",
@@ -55,6 +55,8 @@ _DRAWING = frozenset({
     "feature_dropout_", "feature_alpha_dropout_", "stft", "kaiming_uniform_",
 })  # fmt: skip
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
+_OPENED = frozenset({"torch.nn.functional.gumbel_softmax"})
+"""Functions in Python that draw and cut gradients on their way: their own calls are recorded."""
 _WRITING = {
     "_fused_adagrad_": (0, 2, 3), "_fused_adam_": (0, 2, 3, 4, 5), "_fused_adamw_": (0, 2, 3, 4, 5),
     "_fused_sgd_": (0, 2), "batch_norm": (1, 2), "instance_norm": (1, 2),
@@ -156,6 +158,16 @@ def _may_draw(name: str) -> bool:
     return name.rpartition(".")[2] in _DRAWING
 
 
+@cache
+def _body(function: Callable[..., Any]) -> FunctionType:
+    """Return a function of ``torch.nn.functional`` that calls what it is made of."""
+    assert isinstance(function, FunctionType)
+    known = {**function.__globals__, "has_torch_function_unary": lambda _: False}
+    opened = FunctionType(function.__code__, known, argdefs=function.__defaults__)
+    opened.__kwdefaults__ = function.__kwdefaults__
+    return opened
+
+
 class _Mode(OperatorMode):
     """Hands each call over; torch takes the mode off while it works on one."""
 
@@ -169,6 +181,9 @@ class _Mode(OperatorMode):
         name = _name(function)
         if not name or self.is_inside or _tracing_state() is not None:
             return function(*args, **(kwargs or {}))
+        if name in _OPENED:
+            with self:
+                return _body(function)(*args, **(kwargs or {}))
         return self.run(name, function, args, kwargs or {})
 
 

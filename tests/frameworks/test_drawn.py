@@ -215,6 +215,47 @@ def test_alpha_dropouts_are_products_with_their_draw(p: float, tmp_path: Path) -
     assert step.executed.soundness == (Soundness.SOUND, Soundness.SOUND)
 
 
+class _Gumbel(nn.Module):
+    """Choices of one of several, by noise: as torch has them, or written out."""
+
+    def __init__(self, tau: float, *, is_hard: bool, by_hand: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.out = nn.Linear(16, 8), nn.Linear(8, 4)
+        self.tau, self.is_hard, self.by_hand = tau, is_hard, by_hand
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.into(x)
+        if not self.by_hand:
+            x = functional.gumbel_softmax(x, tau=self.tau, hard=self.is_hard)
+        else:
+            noise = torch.empty_like(x).exponential_().log()
+            x = ((x - noise) / self.tau).softmax(-1)
+        found: torch.Tensor = self.out(x)
+        return found
+
+
+@pytest.mark.parametrize("is_hard", [False, True])
+def test_choices_by_gumbel_noise_are_functions_of_the_noise(is_hard: bool, tmp_path: Path) -> None:
+    """A hard choice hands back the gradients of the soft one; both sides have other seeds."""
+    nets = [_Gumbel(0.7, is_hard=is_hard, by_hand=not (is_hard or k == 0)) for k in (0, 1)]
+    result = compared(tmp_path, *nets)
+
+    assert result.verdict is Verdict.MATCH
+    assert function_of(result).answer is Answer.SAME
+    (step,) = result.steps
+    assert step.executed is not None
+    assert step.executed.soundness == (Soundness.SOUND, Soundness.SOUND)
+
+
+def test_another_temperature_of_gumbel_noise_is_told(tmp_path: Path) -> None:
+    known, found = (_Gumbel(tau, is_hard=False, by_hand=False) for tau in (0.7, 0.8))
+
+    (edit,) = function_of(compared(tmp_path, known, found)).edits
+
+    assert worded_edit(edit) == "other of div: 0.8 where the reference has 0.7"
+
+
 def test_what_attention_drops_unseen_is_taken_as_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

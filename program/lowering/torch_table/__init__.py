@@ -69,7 +69,6 @@ TORCH = Table(
         "randint": f"low, high, size, *, {_MADE} | high, size, *, low=0, {_MADE}",
         "randint_like": f"input, low, high, *, {_MADE} | input, high, *, low=0, {_MADE}",
         ".random_": "input, low, high, *, generator=None | input, high, *, low=0, generator=None",
-        "F.gumbel_softmax": "logits, tau=1.0, hard=False, eps=1e-10, dim=-1",
         "F.scaled_dot_product_attention": "query, key, value, attn_mask=None, dropout_p=0.0, "
         "is_causal=False, scale=None, enable_gqa=False",
     },
