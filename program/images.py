@@ -26,6 +26,10 @@ DERIVED_ROUNDINGS = 4
 two."""
 _MOST_ELEMENTS = 1 << 24
 """Of all tables that are computed to be compared with one: a fraction of a second."""
+_PROBES = 8
+"""Elements that are looked at first: nearly every formula fails there."""
+_SIZES = 4.0
+"""An image may be larger than what it is to hold by what rounding moves; it is never so much."""
 
 _FORMULAS: dict[str, Callable[[Array], Array]] = {
     "x": lambda x: x,
@@ -85,26 +89,41 @@ def made_of(
         tables: By a number, with theirs.
     """
     elements, unit = wanted
+    places = np.linspace(0, elements.size - 1, min(elements.size, _PROBES)).astype(np.int64)
+    probes, size = elements.flat[places], _SIZES * _root_mean_square(elements)
     left = _MOST_ELEMENTS
     for number, array, own in tables:
         for laid in _ways(array.shape, elements.shape):
+            moved = Image(number, laid=laid).of(array, elements.shape).flat[places]
             for formula in _FORMULAS:
                 image = Image(number, formula, laid)
                 left -= max(array.size, elements.size)
                 if left < 0:
                     return
-                if _holds(image, elements, unit, array, own):
+                if _holds(Image(number, formula), (probes, unit), (moved, own), size) and _holds(
+                    image, wanted, (array, own)
+                ):
                     yield image
 
 
 @np.errstate(all="ignore")
-def _holds(image: Image, elements: Array, unit: float, array: Array, own: float) -> bool:
-    """Return whether elements are the image of a table, but for their rounding and the table's."""
+def _holds(
+    image: Image, wanted: tuple[Array, float], table: tuple[Array, float], size: float | None = None
+) -> bool:
+    """Return whether elements are the image of a table, but for their rounding and the table's.
+
+    Args:
+        image: Of which formula, and how it lies.
+        wanted: The elements, and the unit roundoff of their dtype.
+        table: The same of the table.
+        size: Of the whole image, if this is a part of it.
+    """
+    (elements, unit), (array, own) = wanted, table
     made = image.of(array, elements.shape)
     if not np.isfinite(made).all():
         return False
     moved = np.abs(image.of(array * (1 + own), elements.shape) - made)
-    return is_near_table(elements, made, unit, moved)
+    return is_near_table(elements, made, unit, moved, size)
 
 
 def _ways(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[tuple[tuple[int, str], ...]]:
@@ -125,7 +144,13 @@ def _ways(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[tuple[tup
 
 
 @np.errstate(all="ignore")
-def is_near_table(elements: Array, array: Array, unit: float, moved: Array | float = 0.0) -> bool:
+def is_near_table(
+    elements: Array,
+    array: Array,
+    unit: float,
+    moved: Array | float = 0.0,
+    size: float | None = None,
+) -> bool:
     """Return whether elements are what was computed, but for rounding.
 
     Each may be rounded to its dtype once. What it was computed from was float32 at the least, or
@@ -136,14 +161,20 @@ def is_near_table(elements: Array, array: Array, unit: float, moved: Array | flo
         array: As computed.
         unit: Roundoff of the dtype.
         moved: What else each may be off.
+        size: The root of the mean square of all that was computed, if this is a part of it.
     """
     known = array.astype(np.float64)
     found = elements.astype(np.float64)
     computing = DERIVED_ROUNDINGS * min(unit, UNIT_ROUNDOFF["float32"])
     same = (known == found) | (np.isnan(known) & np.isnan(found))
-    size = float(np.sqrt(np.mean(np.square(known[np.isfinite(known)]))))
+    size = _root_mean_square(known) if size is None else size
     off = np.where(same, 0.0, np.abs(known - found))
     return bool(np.all(off <= unit * np.abs(known) + computing * size + moved))
+
+
+def _root_mean_square(array: Array) -> float:
+    """Return that of the elements that are finite."""
+    return float(np.sqrt(np.mean(np.square(array[np.isfinite(array)], dtype=np.float64))))
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array:
