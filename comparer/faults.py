@@ -75,7 +75,8 @@ def locate_by_execution(
         executed: The three answers.
         settings: What the user asked for.
         is_port: Whether the frameworks differ. Their optimizers and clippings do by design, in
-            where an epsilon stands: another update diverges there only if the weights show it.
+            where an epsilon stands: another update diverges there only if the weights show it, or
+            if other settings of the optimizer alone make it the reference's.
     """
     answer = executed.answer_with(strict=settings.strict)
     if answer is not Answer.DIFFERENT or settings.is_literal:
@@ -90,6 +91,7 @@ def locate_by_execution(
     has_updates = any(
         shown.phase_of(one.pair, one.phase) is Phase.UPDATE for one in located.divergences
     )
+    has_updates = has_updates or (update is not None and _is_set_otherwise(update))
     for found in _all_found(executed, _others(settings)):
         place = shown.place_of(found)
         if is_rough and isinstance(found.fault, Edit):
@@ -216,6 +218,12 @@ def _of_update(found: UpdateComparison) -> Iterator[_Found]:
     begins = () if found.edits else (Parting(reference=ends[0], candidate=ends[1]),)
     for fault in (*found.edits, first, *begins):
         yield _Found(fault, Phase.UPDATE, (path, path), first.candidate, roles)
+
+
+def _is_set_otherwise(update: UpdateComparison) -> bool:
+    """Return whether an update is the reference's but for arguments of its operators."""
+    kinds = {one.kind for one in update.edits}
+    return update.answer is Answer.DIFFERENT and kinds == {EditKind.ARGUMENT}
 
 
 class _Shown:
