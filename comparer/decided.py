@@ -178,6 +178,7 @@ def explain_by_rounding(
             explained[place] = _explained(pair, Verdict.SKIPPED, words)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
+        is_sound = is_sound and not (is_backward and executed.function.is_coincidence)
         if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
             pair, proven
         ):
