@@ -15,7 +15,7 @@ from torch import nn
 import padiff
 from padiff.cli.main import main
 from padiff.comparer import Verdict
-from padiff.comparer.proving import Answer
+from padiff.comparer.proving import Answer, Edit
 from padiff.comparer.report.fault_words import worded_edit
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
@@ -135,16 +135,18 @@ class _Begun(nn.Module):
 
 @pytest.mark.parametrize("rate", [0.01, 1.0])
 def test_gradients_that_differ_by_what_zeros_hide_diverge(rate: float, tmp_path: Path) -> None:
-    paths = []
+    paths = {}
     for name, own in (("reference", 0.01), ("candidate", rate)):
         model = _Begun(own)
         with padiff.record(model, name=name, out=tmp_path) as recorder:
             model(X).square().mean().backward()
-        paths.append(recorder.path)
+        assert recorder.path is not None
+        paths[name] = recorder.path
 
-    found = padiff.compare(*paths)
+    found = padiff.compare(paths["reference"], paths["candidate"])
 
     assert found.verdict is (Verdict.MATCH if rate == 0.01 else Verdict.DIVERGED)
     if found.first is not None:
         (edit,) = found.first.faults
+        assert isinstance(edit, Edit)
         assert worded_edit(edit).startswith("other of mul: 1 where the reference has 0.01")

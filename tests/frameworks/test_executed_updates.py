@@ -434,7 +434,7 @@ def test_gradients_that_one_side_clips_in_its_update_do_not_begin_what_the_updat
     reference = trained(tmp_path, "reference", make, before=clip(0.01))
 
     right, wrong = (
-        padiff.compare(reference, trained(tmp_path, name, lambda p, d=d: _Clipping(p, d)))
+        padiff.compare(reference, trained(tmp_path, name, partial(_Clipping, decay=d)))
         for name, d in (("right", 0.05), ("wrong", 0.0))
     )
 
