@@ -40,6 +40,8 @@ OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
 LEFT_ALIKE = "on the way to another update: the weights and moments that it leaves agree"
 """The reason of a gradient that clipping changed, where frameworks update by other formulas."""
+LEFT_OTHERWISE = "on the way to an update that differs: judged by what it leaves"
+"""The reason of a gradient that clipping changed, where the update alone is at fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
@@ -144,7 +146,11 @@ def explain_by_rounding(
     is_port = sides[0].framework != sides[1].framework
     is_update_same = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
     is_left_alike = is_port and executed.is_backward_same and _leaves_alike(judgement)
-    way = update if (is_update_same and is_same) or is_left_alike else None
+    is_update_other = (
+        executed.is_backward_same and update is not None and update.answer is Answer.DIFFERENT
+    )
+    is_way = (is_update_same and is_same) or is_left_alike or is_update_other
+    way = update if is_way else None
     open_ = list(_open_pairs(judgement, executed, way, is_same=is_same))
     if not open_:
         return judgement
@@ -165,13 +171,15 @@ def explain_by_rounding(
             if is_same and side.reads_frozen(lone):
                 explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
             continue
-        is_open = _is_left_out(pair) and is_same
-        is_open = is_open and (is_whole or pair.end.address.phase is not Phase.BACKWARD)
+        is_backward = pair.end.address.phase is Phase.BACKWARD
+        is_open = _is_left_out(pair) and (is_whole or not is_backward)
         if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
-            words = OTHERWISE if is_same else LEFT_ALIKE
+            words = OTHERWISE if is_same or not _is_on_the_way(pair, way) else LEFT_ALIKE
+            words = LEFT_OTHERWISE if words is LEFT_ALIKE and is_update_other else words
             explained[place] = _explained(pair, Verdict.SKIPPED, words)
             continue
         is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
+        is_sound = is_sound and not (is_backward and executed.function.is_coincidence)
         if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
             pair, proven
         ):

@@ -75,10 +75,14 @@ def locate_by_execution(
         executed: The three answers.
         settings: What the user asked for.
         is_port: Whether the frameworks differ. Their optimizers and clippings do by design, in
-            where an epsilon stands: another update diverges there only if the weights show it.
+            where an epsilon stands: another update diverges there only if the weights show it, or
+            if other settings of the optimizer alone make it the reference's.
     """
     answer = executed.answer_with(strict=settings.strict)
-    if answer is not Answer.DIFFERENT or settings.is_literal:
+    is_shown = executed.function.is_coincidence and any(
+        one.phase is Phase.BACKWARD for one in located.divergences
+    )
+    if not (answer is Answer.DIFFERENT or is_shown) or settings.is_literal:
         return located
     if not (located.divergences or may_diverge(settings)):
         return located
@@ -90,7 +94,8 @@ def locate_by_execution(
     has_updates = any(
         shown.phase_of(one.pair, one.phase) is Phase.UPDATE for one in located.divergences
     )
-    for found in _all_found(executed, _others(settings)):
+    has_updates = has_updates or (update is not None and _is_set_otherwise(update))
+    for found in _all_found(executed, _others(is_hidden=settings.strict or is_shown)):
         place = shown.place_of(found)
         if is_rough and isinstance(found.fault, Edit):
             place = shown.diverging(found)  # else two right forms differ by rounding there
@@ -119,9 +124,13 @@ def locate_by_execution(
     return Located(divergences=tuple(divergences), pairs=replaced(located.pairs, pairs))
 
 
-def _others(settings: CompareSettings) -> frozenset[Answer]:
-    """Return the answers that mean that something is wrong."""
-    return frozenset({Answer.DIFFERENT, *([Answer.HIDDEN] if settings.strict else [])})
+def _others(*, is_hidden: bool) -> frozenset[Answer]:
+    """Return the answers that mean that something is wrong.
+
+    Args:
+        is_hidden: Whether what the outputs do not show does: gradients may show it, or all counts.
+    """
+    return frozenset({Answer.DIFFERENT, *([Answer.HIDDEN] if is_hidden else [])})
 
 
 def _all_found(executed: Execution, others: frozenset[Answer]) -> Iterator[_Found]:
@@ -216,6 +225,12 @@ def _of_update(found: UpdateComparison) -> Iterator[_Found]:
     begins = () if found.edits else (Parting(reference=ends[0], candidate=ends[1]),)
     for fault in (*found.edits, first, *begins):
         yield _Found(fault, Phase.UPDATE, (path, path), first.candidate, roles)
+
+
+def _is_set_otherwise(update: UpdateComparison) -> bool:
+    """Return whether an update is the reference's but for arguments of its operators."""
+    kinds = {one.kind for one in update.edits}
+    return update.answer is Answer.DIFFERENT and kinds == {EditKind.ARGUMENT}
 
 
 class _Shown:

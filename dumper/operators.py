@@ -80,6 +80,12 @@ class Operators(Protocol):
         missing, they always are.
         """
 
+    def is_unscaling(self, name: str) -> bool:
+        """Return whether an operator of this name divides gradients by the scale of the loss.
+
+        Where this is missing, none does.
+        """
+
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Sequence[Tensor]:

@@ -2,8 +2,9 @@
 
 A scale of 1, a mask that masks nothing, a limit that nothing reaches: there two functions give the
 same. So what is not the same expression is executed once more, with a second set of weights and
-inputs: each element is multiplied by a random factor. Signs, zeros, integers, masks and all that
-was made from numbers stay, and inputs stay within the range that they had.
+inputs: each element is multiplied by a random factor, and a weight that is all zeros, as biases
+begin, gets random elements. Signs, other zeros, integers, masks and all that was made from numbers
+stay, and inputs stay within the range that they had.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ __all__ = ["Second", "refuted"]
 
 _POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
+_BEGUN = 0.25
+"""How large the elements are that a weight of zeros gets, as those of trained biases are."""
 
 
 class Second:
@@ -61,8 +64,10 @@ class Second:
         wide = array.astype(np.float64)
         if kind is LeafKind.INPUT and np.array_equal(np.rint(wide), wide, equal_nan=True):
             return array  # a mask, or positions
-        powers = np.random.default_rng(value).uniform(*_POWERS[kind], array.shape)
-        return np.asarray(wide * np.exp2(powers))
+        factors = np.exp2(np.random.default_rng(value).uniform(*_POWERS[kind], array.shape))
+        if kind is LeafKind.PARAMETER and not wide.any():
+            return np.asarray(_BEGUN * factors)
+        return np.asarray(wide * factors)
 
     def is_read(self, which: int, wanted: Sequence[int]) -> bool:
         """Return whether a number that changes was read into Python before values were made.

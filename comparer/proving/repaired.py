@@ -78,7 +78,7 @@ class Repaired:
         taken = {}
         for value, term in self._start.taken.items():
             leaf = self._start.lowered.terms[value]
-            others = [*numbers[:leaf], None, *numbers[leaf + 1 :]]
+            others = [None if number == numbers[leaf] else number for number in numbers]
             taken[leaf] = _graft(draft, source, term, others)
         for place, one in enumerate(self.made[begun:], start=begun):
             taken[draft.places[place - begun]] = (

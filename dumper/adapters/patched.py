@@ -65,6 +65,11 @@ class LocalOperators:
         del name
         return False
 
+    def is_unscaling(self, name: str) -> bool:
+        """Return False: what takes a scale off gradients counts as an operator of the update."""
+        del name
+        return False
+
     def read_by(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -57,11 +57,14 @@ _DRAWING = frozenset({
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
 _OPENED = frozenset({"torch.nn.functional.gumbel_softmax"})
 """Functions in Python that draw and cut gradients on their way: their own calls are recorded."""
+_UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
+"""What a gradient scaler calls ahead of the update."""
 _WRITING = {
     "_fused_adagrad_": (0, 2, 3), "_fused_adam_": (0, 2, 3, 4, 5), "_fused_adamw_": (0, 2, 3, 4, 5),
     "_fused_sgd_": (0, 2), "batch_norm": (1, 2), "instance_norm": (1, 2),
     "torch.batch_norm": (3, 4), "torch.instance_norm": (3, 4), "native_batch_norm": (3, 4),
     "_native_batch_norm_legit": (3, 4), "torch.Tensor.data.__set__": (0,),
+    _UNSCALE: (0, 1),
 }  # fmt: skip
 """Where arguments stand that a function writes while torch counts no change: running statistics,
 and lists of what whole updates change. A full name goes before the last part of it."""
@@ -278,6 +281,10 @@ class TorchOperators:
         """Know what writes unseen, and all that has to do with other processes."""
         is_alone = not name.startswith((_COLLECTIVES, _FUNCTIONAL))
         return is_alone and name.rpartition(".")[2] not in _NOT_PLAIN
+
+    def is_unscaling(self, name: str) -> bool:
+        """Know what a gradient scaler calls."""
+        return name.rpartition(".")[2] == _UNSCALE
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]

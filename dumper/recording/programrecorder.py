@@ -105,6 +105,8 @@ class _Kind:
     """Whether it leaves open which of equal elements comes first."""
     is_backward: bool
     """Whether it gives gradients, which no program makes again."""
+    is_unscaling: bool
+    """Whether it takes the scale of a loss off gradients."""
 
 
 class ProgramRecorder:
@@ -289,7 +291,7 @@ class ProgramRecorder:
         if self._is_left_out(frame, args, kwargs):
             return function(*args, **kwargs)
         kind = self._kinds.get(name) or self._kind_of(name)
-        if kind is None:
+        if kind is None or (kind.is_unscaling and self._is_arriving(args)):
             return function(*args, **kwargs)
         if kind.is_wait:
             return self._awaited(name, function, args, kwargs)
@@ -372,6 +374,7 @@ class ProgramRecorder:
         """Return what a name tells of an operator, and remember it; None where that fails."""
         operators = self._operators
         is_plain = getattr(operators, "is_plain", None)  # adapters of others may lack it
+        is_unscaling = getattr(operators, "is_unscaling", None)  # and this
         try:
             with self._lock:
                 self._kinds[name] = _Kind(
@@ -381,6 +384,7 @@ class ProgramRecorder:
                     may_draw=operators.may_draw(name),
                     is_choosing=name.rpartition(".")[2] in _CHOOSING,
                     is_backward=name.rpartition(".")[2] == "grad",
+                    is_unscaling=is_unscaling is not None and is_unscaling(name),
                 )
         except Exception as error:
             self._fail(name, error)
@@ -455,6 +459,22 @@ class ProgramRecorder:
             if self.end_of(one.tensor) is None:
                 self._live.pop(id(one.tensor), None)
                 self._value(one.tensor, one.kind, name=one.name)
+
+    def _is_arriving(self, args: tuple[Any, ...]) -> bool:
+        """Return whether nothing took these gradients yet: they arrive as they are unscaled.
+
+        What was stored of them is forgotten, since their elements change and their version may not.
+        """
+        try:
+            with self._lock:
+                gradients = [self._local(one) for one in _tensors_in(args, self._adapter.is_tensor)]
+                if any(self.end_of(one) is not None for one in gradients):
+                    return False
+                for one in gradients:
+                    self._contents.forget(one)
+        except Exception as error:
+            self._fail("update", error)
+        return True
 
     def _is_made(self, thing: object) -> bool:
         """Return whether an operator of the update made a tensor."""

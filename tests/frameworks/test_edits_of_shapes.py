@@ -111,6 +111,19 @@ def with_padded_patches(model: _Vision) -> None:
     model.patch.padding = (2, 2)
 
 
+class _Joined(_Steps):
+    """Two steps may read one value, or two that are made otherwise."""
+
+    def build(self) -> None:
+        self.head = nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.head(x)
+        one = self.step("one", lambda x: torch.cat([x, x.sin()], -1), x)
+        other = self.step("other", lambda x: torch.cat([x, x.sin()], -1), x)
+        return functional.relu(one).flatten(1).std(1) * torch.tanh(other).flatten(1).std(1)
+
+
 FAULTS: dict[str, tuple[type[_Steps], dict[str, Any], Any, list[str]]] = {
     "no padding": (
         _Convolutions, {}, without_padding,
@@ -151,6 +164,10 @@ FAULTS: dict[str, tuple[type[_Steps], dict[str, Any], Any, list[str]]] = {
             "padding of conv2d: [2, 2] where the reference has [0, 0]",
             "relu where the reference has gelu",
         ],
+    ),
+    "two values in the place of one that the reference reads twice": (
+        _Joined, {"one": lambda x: x.abs(), "other": lambda x: x.cos()}, None,
+        ["abs where the reference has sin, cat(-1)", "cos where the reference has nothing"],
     ),
     "two at once": (
         _Vision, {"token": lambda x: x, "end": lambda y: y[:, :2]}, None,

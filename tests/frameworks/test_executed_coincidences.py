@@ -15,7 +15,8 @@ from torch import nn
 import padiff
 from padiff.cli.main import main
 from padiff.comparer import Verdict
-from padiff.comparer.proving import Answer
+from padiff.comparer.proving import Answer, Edit
+from padiff.comparer.report.fault_words import worded_edit
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/report.schema.json").read_text())
 X = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 6, 16)).astype(np.float32))
@@ -116,3 +117,36 @@ def test_what_is_refuted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     found = data["steps"][0]["executed"]
     assert (data["verdict"], found["is_hidden"]) == ("match", True)
     assert (found["function"]["answer"], found["function"]["is_coincidence"]) == ("hidden", True)
+
+
+class _Begun(nn.Module):
+    """Its bias is zero, as biases begin: only the gradient shows by what it is multiplied."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer, self.rate = nn.Linear(16, 4), rate
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        layer = self.layer
+        return nn.functional.linear(x, layer.weight, layer.bias * self.rate).tanh()
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0])
+def test_gradients_that_differ_by_what_zeros_hide_diverge(rate: float, tmp_path: Path) -> None:
+    paths = {}
+    for name, own in (("reference", 0.01), ("candidate", rate)):
+        model = _Begun(own)
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(X).square().mean().backward()
+        assert recorder.path is not None
+        paths[name] = recorder.path
+
+    found = padiff.compare(paths["reference"], paths["candidate"])
+
+    assert found.verdict is (Verdict.MATCH if rate == 0.01 else Verdict.DIVERGED)
+    if found.first is not None:
+        (edit,) = found.first.faults
+        assert isinstance(edit, Edit)
+        assert worded_edit(edit).startswith("other of mul: 1 where the reference has 0.01")

@@ -20,6 +20,7 @@ from padiff.cli.main import main
 from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
+from padiff.dumpfile import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -405,6 +406,41 @@ def test_a_wrong_setting_of_a_port_is_another_update(
 
     assert found[0].answer_with(strict=True) is Answer.DIFFERENT
     assert Answer.DIFFERENT in answers(found)
+    assert padiff.compare(known, had).verdict is Verdict.DIVERGED
+
+
+class _Clipping(torch.optim.Optimizer):
+    """Plain descent that clips what it takes, and leaves the gradients as they are."""
+
+    def __init__(self, params: Any, decay: float) -> None:  # noqa: ANN401
+        super().__init__(params, {"lr": 0.1, "decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:  # noqa: ANN401
+        """Take a step with gradients of norm 0.01."""
+        weights = self.param_groups[0]["params"]
+        norm = torch.sqrt(sum((one.grad**2).sum() for one in weights))
+        for one in weights:
+            keep = 1 - 0.1 * self.param_groups[0]["decay"]
+            one.copy_(one * keep - 0.1 * one.grad * torch.clamp(0.01 / (norm + 1e-6), max=1.0))
+        return closure
+
+
+def test_gradients_that_one_side_clips_in_its_update_do_not_begin_what_the_update_does_wrong(
+    tmp_path: Path,
+) -> None:
+    """Its gradients are recorded as they arrive, the other side's are clipped already."""
+    make = sgd(momentum=0, weight_decay=0.05)
+    reference = trained(tmp_path, "reference", make, before=clip(0.01))
+
+    right, wrong = (
+        padiff.compare(reference, trained(tmp_path, name, partial(_Clipping, decay=d)))
+        for name, d in (("right", 0.05), ("wrong", 0.0))
+    )
+
+    assert right.verdict is Verdict.MATCH
+    assert wrong.first is not None
+    assert wrong.first.phase is Phase.UPDATE
 
 
 @pytest.mark.parametrize(

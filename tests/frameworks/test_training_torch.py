@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import padiff
+from padiff.comparer import Verdict
+from padiff.comparer.auditing import Soundness, audit_dump
 from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.recording import Recorded
 from tests.support.torch_lab import TorchLab
@@ -47,6 +49,15 @@ def test_gradients_are_recorded_unscaled(tmp_path: Path, fused: bool) -> None:
     for slot in (".weight", ".bias"):
         gradients = [got.array(Role.WEIGHT_GRAD, "f", slot) for got in (one, two)]
         assert np.array_equal(gradients[0], gradients[1])
+
+
+def test_an_update_takes_gradients_as_the_scaler_leaves_them(tmp_path: Path) -> None:
+    """Torch does not count that it writes into them."""
+    one, two = (scaled_step(tmp_path, scale) for scale in (1.0, 1024.0))
+
+    (audited,) = audit_dump(two).values()
+    assert audited.soundness is Soundness.SOUND
+    assert padiff.compare(one, two).verdict is Verdict.MATCH
 
 
 def test_step_that_the_scaler_skips_has_no_update(tmp_path: Path) -> None:
