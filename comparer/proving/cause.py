@@ -98,7 +98,7 @@ def _told(
 ) -> Cause:
     """Return a cause with the exchanges of a repair as edits."""
     repaired = Repaired(sides, given, numbering, repair.start, made, differing)
-    described = [describe(sides, numbering, one) for one in made]
+    described = _described(sides, numbering, made)
     edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
     return replace(
         cause,
@@ -106,6 +106,18 @@ def _told(
         groups=tuple(group for _, group in edits),
         repaired=repaired,
     )
+
+
+def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Made]) -> list[Edit]:
+    """Return an edit for each exchange; of the same expressions again, it is the same edit."""
+    found: dict[tuple[int, int], Edit] = {}
+    edits = []
+    for one in made:
+        ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
+        if ends not in found:
+            found[ends] = describe(sides, numbering, one)
+        edits.append(found[ends])
+    return edits
 
 
 def _is_plainer(other: Cause, cause: Cause) -> bool:

@@ -117,8 +117,9 @@ class Repair:
         """Whether all results became the same expressions."""
         self._repeated = 0
         """The primitives of exchanges that are the one before in another run of its line."""
-        self._looked_into: set[tuple[int, int]] = set()
-        """The numbers of both ends of exchanges in which a smaller one was looked for."""
+        self._looked_into: dict[tuple[int, int], tuple[set[int], tuple[int, int] | None]] = {}
+        """By the numbers of both ends of exchanges, the candidate's terms for which a smaller one
+        was looked for, and the numbers of the ends of what was found."""
         self._new: dict[int, int] = self.start.numbers(numbering)
         """Numbers of its new leaves."""
         self._taken: dict[int, int] = self.start.taken
@@ -158,7 +159,7 @@ class Repair:
                 continue
             if exchange is None:
                 break
-            smaller = self._smaller(exchange, numbers)
+            smaller = self._smaller(exchange, search)
             self._lines.append(None if smaller else line)
             self._open = self._open or results
             parts = [smaller] if smaller else parts
@@ -261,19 +262,25 @@ class Repair:
             for program, place in places
         )
 
-    def _smaller(self, exchange: Exchange, numbers: Sequence[int]) -> Exchange | None:
+    def _smaller(self, exchange: Exchange, search: Search) -> Exchange | None:
         """Return a smaller exchange that does the same in its slice; None where none is found.
 
         It is looked for once in each slice: where it does not do for what follows, the whole does.
+        In another slice of the same expressions the same one is tried alone.
         """
-        ends = self._numbering.reference[exchange.reference], numbers[exchange.candidate]
-        if ends in self._looked_into or len(self._looked_into) == _MOST_SLICES:
+        ends = search.numbers[0][exchange.reference], search.numbers[1][exchange.candidate]
+        before, told = self._looked_into.get(ends, (set[int](), None))
+        is_again = exchange.candidate in before or (before and told is None)
+        if is_again or not (before or len(self._looked_into) < _MOST_SLICES):
             return None
-        self._looked_into.add(ends)
-        programs = self._sides[0].lowered, self.lowered
+        before.add(exchange.candidate)
         leaves = self._given[0], self._leaves()
         results = {two for _, two in self._results()}
-        return find_smaller(programs, leaves, self._numbering, numbers, exchange, results)
+        found = find_smaller(search, leaves, exchange, results, told)
+        if found is not None:
+            told = search.numbers[0][found.reference], search.numbers[1][found.candidate]
+        self._looked_into[ends] = before, told
+        return found
 
     def _elements(self) -> int:
         """Count the elements of all that the results are made of, on both sides, as time spent."""

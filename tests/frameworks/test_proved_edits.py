@@ -429,6 +429,32 @@ def _gated(x: Any, act: Callable[..., Any]) -> Any:  # noqa: ANN401
     return act(x[..., :4]) * x[..., 4:]
 
 
+def _biased(x: Any, slopes: list[float] | None, cap: float | None = None) -> Any:  # noqa: ANN401
+    """Attend twice to what is before, the nearer the more."""
+    future, places = torch.ones(6, 6).triu(1).bool(), torch.arange(6)
+    for _ in range(2):
+        scores = torch.einsum("bij,bkj->bik", x, x)[:, None] * 0.25
+        if slopes is not None:
+            scores = scores + torch.tensor(slopes).view(1, 2, 1, 1) * places.view(1, 1, 1, 6)
+        scores = scores if cap is None else torch.tanh(scores / cap) * cap
+        scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
+        x = (torch.softmax(scores, -1) @ x[:, None]).sum(1)
+    return x
+
+
+def _paddle_biased(x: Any, slopes: list[float] | None) -> Any:  # noqa: ANN401
+    seen = paddle.tril(paddle.ones([6, 6])) > 0
+    mask = paddle.where(seen, paddle.zeros([6, 6]), paddle.full([6, 6], -1e9))
+    places = paddle.arange(6, dtype="float32")
+    far = (places[None, :] - places[:, None])[None]
+    for _ in range(2):
+        scores = (x @ x.transpose([0, 2, 1])).unsqueeze(1) / 4
+        if slopes is not None:
+            scores = scores + (far * paddle.to_tensor(slopes).reshape([2, 1, 1])).unsqueeze(0)
+        x = (paddle.nn.functional.softmax(scores + mask, -1) @ x.unsqueeze(1)).sum(1)
+    return x
+
+
 _OTHER_PARTS = [
     f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
     for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
@@ -521,6 +547,16 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         lambda x: functional.relu(x.sum(1)),
         lambda x: paddle.nn.functional.relu(x.mean(1)),
         ["mean(1) where the reference has sum(1)"],
+    ),
+    "slopes, beside another number of a mask": (
+        lambda x: _biased(x, [0.25, 0.0625]),
+        lambda x: _paddle_biased(x, [0.5, 0.125]),
+        ["values of to_tensor: [0.5, 0.125] where the reference has [0.25, 0.0625]"],
+    ),
+    "a limit left out, beside another number of a mask": (
+        lambda x: _biased(x, None, cap=2.0),
+        lambda x: _paddle_biased(x, None),
+        ["left out: div, divided by 2, tanh, mul, times 2"],
     ),
     "another operator, whose inside is alike": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="nearest").relu(),
