@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .result import Edit, Place
     from .side import Side
 
-__all__ = ["Cause", "find_cause"]
+__all__ = ["Cause", "find_cause", "merged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +146,8 @@ def _merged(
         else:
             found[key] = one, places
     return list(found.values())
+
+
+def merged(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Join edits that change the same in several places; the first place stands for all."""
+    return tuple(edit for edit, _ in _merged((edit, ()) for edit in edits))
