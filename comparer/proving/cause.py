@@ -70,7 +70,10 @@ def find_cause(
         start = partial(Repair, sides, given, numbering, alignment, differing)
         telling = partial(_told, sides, given, numbering, differing)
         repair = start(Start(sides[1].lowered))
-        made = repair.in_one(agree) if repair.run(agree, likeness) else []
+        is_proof = repair.run(agree, likeness)
+        if is_proof:
+            repair.reduce(agree)
+        made = repair.in_one(agree) if is_proof else []
         if made:
             cause = telling(repair, made, cause)
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None

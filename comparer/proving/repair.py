@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
-from .exchanges import Search
+from .exchanges import Region, Search
 from .executed import Runs
 from .slices import find_smaller
 
@@ -205,6 +205,41 @@ class Repair:
         """Return whether exchanges are of runs of one line: they are one fault already."""
         return len(lines := {self._line(one.exchange) for one in made}) == 1 and None not in lines
 
+    def reduce(self, agree: Callable[[Runs, Sink], bool]) -> None:
+        """Take back exchanges without which the results agree all the same, large ones first.
+
+        They may only turn one form into another on the way to what is wrong.
+
+        Args:
+            agree: Whether a result of two executed programs agrees.
+        """
+        begun = len(self.start.made)
+        lines: dict[object, list[Exchange]] = {}
+        for place, one in enumerate(self.made[begun:]):
+            if not (self._is_constructed and self._is_of_numbers(one)):
+                lines.setdefault(self._line(one.exchange) or place, []).append(one.exchange)
+        most = _MOST_ELEMENTS // self._elements() if len(self.made) > begun + 1 else 0
+        groups = sorted(lines.values(), key=lambda group: -sum(one.size for one in group))
+        for group in groups[:most]:
+            kept = [one.exchange for one in self.made[begun:] if one.exchange not in group]
+            size = sum(one.exchange.size for one in self.made[begun:])
+            is_less = kept and sum(map(self._size_alone, kept)) <= size
+            if is_less and self._suffice(kept, begun, agree):
+                self._remake(begun, kept)
+
+    def _size_alone(self, exchange: Exchange) -> float:
+        """Return the size of an exchange in the candidate as it was before the first one."""
+        if exchange.candidate >= len(self.first):
+            return float("inf")
+        ends = (
+            (self._sides[0].lowered, exchange.reference, self._numbering.reference, self.first),
+            (self.start.lowered, exchange.candidate, self.first, self._numbering.reference),
+        )
+        return sum(
+            Region(program, own, set(others), [term]).sizes[term]
+            for program, term, own, others in ends
+        )
+
     def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
         """Return the exchanges with one that does what the last ones do, if it is no larger.
 
@@ -224,7 +259,7 @@ class Repair:
             if whole is None and not self._is_one_line(self.made[place:]):
                 for one in islice(self._tries(search, place, size), most):
                     most -= 1
-                    if self._suffices(one, place, agree):
+                    if self._suffice([one], place, agree):
                         whole = one
                         break
             if whole is not None:
@@ -293,16 +328,16 @@ class Repair:
             for term in program.nodes[place].outputs
         )
 
-    def _suffices(
-        self, exchange: Exchange, place: int, agree: Callable[[Runs, Sink], bool]
+    def _suffice(
+        self, exchanges: Iterable[Exchange], place: int, agree: Callable[[Runs, Sink], bool]
     ) -> bool:
-        """Execute the candidate with one exchange from a place on; return whether results agree."""
-        first = self.made[place]
-        start = Start(first.lowered, tuple(self.made[:place]))
+        """Execute the candidate with others from a place on; return whether results agree."""
+        start = Start(self.made[place].lowered, tuple(self.made[:place]))
         again = Repair(
             self._sides, self._given, self._numbering, self._alignment, self._sinks, start
         )
-        again._make(exchange, first.numbers)
+        for one in exchanges:
+            again._make(one, self.made[place].numbers)
         try:
             return again._agrees(agree)
         except ProgramError:

@@ -455,6 +455,16 @@ def _paddle_biased(x: Any, slopes: list[float] | None) -> Any:  # noqa: ANN401
     return x
 
 
+def _responding(x: Any) -> Any:  # noqa: ANN401
+    size = torch.norm(x, dim=1, keepdim=True)
+    return x + x * (size / (size.mean(-1, keepdim=True) + 1e-6))
+
+
+def _paddle_responding(x: Any) -> Any:  # noqa: ANN401
+    size = paddle.sqrt((x * x).sum(1, keepdim=True))
+    return x + x * (size / (size.mean(-1, keepdim=True) + 1e-6))
+
+
 _OTHER_PARTS = [
     f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
     for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
@@ -557,6 +567,11 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         lambda x: _biased(x, None, cap=2.0),
         lambda x: _paddle_biased(x, None),
         ["left out: div, divided by 2, tanh, mul, times 2"],
+    ),
+    "a word, before a norm that both write otherwise": (
+        lambda x: _responding(functional.gelu(x)),
+        lambda x: _paddle_responding(paddle.nn.functional.gelu(x, approximate=True)),
+        ["approximate of gelu: True where the reference has False"],
     ),
     "another operator, whose inside is alike": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="nearest").relu(),
