@@ -76,6 +76,8 @@ def find_cause(
         made = repair.in_one(agree) if is_proof else []
         if made:
             cause = telling(repair, made, cause)
+        if len(cause.edits) == 1 and cause.edits[0].kind is EditKind.ARGUMENT:
+            return cause  # no other repair is told in its place
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
@@ -112,13 +114,14 @@ def _told(
 
 
 def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Made]) -> list[Edit]:
-    """Return an edit for each exchange; of the same expressions again, it is the same edit."""
+    """Return an edit for each exchange; of the same again, it is the same edit."""
     found: dict[tuple[int, int], Edit] = {}
-    edits = []
+    edits: list[Edit] = []
     for one in made:
         ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
         if ends not in found:
-            found[ends] = describe(sides, numbering, one)
+            is_again = one.exchange.is_again and bool(edits)
+            found[ends] = edits[-1] if is_again else describe(sides, numbering, one)
         edits.append(found[ends])
     return edits
 

@@ -58,6 +58,8 @@ class Exchange:
     """Places among the results that it becomes."""
     size: int
     """Primitives between the two terms and what both programs have."""
+    is_again: bool = False
+    """Whether it is the one before, in another run of the same lines."""
 
 
 class Region:

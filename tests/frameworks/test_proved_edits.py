@@ -465,6 +465,42 @@ def _paddle_responding(x: Any) -> Any:  # noqa: ANN401
     return x + x * (size / (size.mean(-1, keepdim=True) + 1e-6))
 
 
+_STEPS = torch.randn(16, 16, generator=torch.Generator().manual_seed(1)) / 4
+_PADDLE_STEPS = paddle.to_tensor(_STEPS.numpy())
+
+
+def _rounds(x: Any) -> Any:  # noqa: ANN401
+    """Weigh what was, and add what comes, scaled beforehand."""
+    scaled = x[..., :8, None] * x[..., None, 8:]
+    state = torch.zeros(2, 8, 8)
+    for step in range(6):
+        state = scaled[:, step] * x[:, step, :8, None].exp() + torch.tanh(state)
+    return torch.relu(state)
+
+
+def _paddle_rounds(x: Any) -> Any:  # noqa: ANN401
+    state = paddle.zeros([2, 8, 8])
+    for step in range(6):
+        given = x[:, step, 8:].unsqueeze(1)
+        state = given * x[:, step, :8].unsqueeze(-1).exp() + paddle.tanh(state)
+    return paddle.nn.functional.relu(state)
+
+
+def _chained(x: Any) -> Any:  # noqa: ANN401
+    state = x[:, 0]
+    for step in range(1, 6):
+        state = torch.logsumexp(state[:, :, None] + _STEPS[None] + x[:, step, None, :], 1)
+    return state
+
+
+def _paddle_chained(x: Any) -> Any:  # noqa: ANN401
+    state = x[:, 0]
+    for step in range(1, 6):
+        turned = _PADDLE_STEPS.t()
+        state = paddle.logsumexp(state.unsqueeze(2) + turned.unsqueeze(0), axis=1) + x[:, step]
+    return state
+
+
 _OTHER_PARTS = [
     f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
     for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
@@ -572,6 +608,16 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         lambda x: _responding(functional.gelu(x)),
         lambda x: _paddle_responding(paddle.nn.functional.gelu(x, approximate=True)),
         ["approximate of gelu: True where the reference has False"],
+    ),
+    "a matrix turned in each round": (_chained, _paddle_chained, ["too much: transpose([1, 0])"]),
+    "operands left out in each round": (
+        _rounds,
+        _paddle_rounds,
+        [
+            "__getitem__([:, 0, 8:]), unsqueeze([1]), __mul__ where the reference has "
+            "__getitem__([..., :8, none]), __getitem__([..., none, 8:]), mul, __getitem__([:, 0])"
+            ", mul"
+        ],
     ),
     "another operator, whose inside is alike": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="nearest").relu(),
