@@ -614,9 +614,11 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         _rounds,
         _paddle_rounds,
         [
-            "__getitem__([:, 0, 8:]), unsqueeze([1]), __mul__ where the reference has "
-            "__getitem__([..., :8, none]), __getitem__([..., none, 8:]), mul, __getitem__([:, 0])"
-            ", mul"
+            (
+                "__getitem__([:, 0, 8:]), unsqueeze([1]), __mul__ where the reference has "
+                "__getitem__([..., :8, none]), __getitem__([..., none, 8:]), mul, "
+                "__getitem__([:, 0]), mul"
+            )
         ],
     ),
     "another operator, whose inside is alike": (
