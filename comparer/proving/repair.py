@@ -93,7 +93,7 @@ class _Lines:
     def of_side(cls, side: Side, lowered: Lowered) -> _Lines:
         """Find them in a side's program, as it is lowered for the repair."""
         of, terms = dict[int, object](), defaultdict[object, list[int]](list)
-        counts = Counter[int]()
+        counts = Counter[tuple[int, str]]()
         told = [
             repr(
                 [value for value in (*one.positional, *one.keywords.items()) if not is_value(value)]
@@ -101,13 +101,13 @@ class _Lines:
             for one in side.program.operators
         ]
         for node in lowered.nodes:
-            one = side.program.operators[node.operator]
+            one, kind = side.program.operators[node.operator], (node.operator, node.primitive)
             for slot, term in enumerate(node.outputs):
                 if one.site is not None:
-                    line = one.name, one.site, counts[one.id], node.primitive, slot
+                    line = one.name, one.site, kind[1], counts[kind], slot
                     of[term] = line
                     terms[line, told[one.id]].append(term)
-            counts[one.id] += 1
+            counts[kind] += 1
         runs = {term: those for those in terms.values() for term in those}
         return cls(of, runs)
 
@@ -228,7 +228,6 @@ class Repair:
         key = self._line(last), agree is None
         if key in self._is_spread or last.results or not self._is_in_loop():
             return 0
-        self._is_spread.add(key)
         numbers = self._numbers()
         if not self._differing(self.lowered, numbers):
             return 0
@@ -238,6 +237,7 @@ class Repair:
         made = [one.exchange for one in self.made[begun:]]
         if not made:
             return 0
+        self._is_spread.add(key)
         self._note(self._likeness())
         needed = list(self._needed(made))
         numbers = self._numbers()
@@ -291,7 +291,7 @@ class Repair:
     def _runs(self, reference: int, own: int) -> Iterator[tuple[int, int]]:
         """Yield the terms that the lines of two terms make, run by run.
 
-        A line may make several in each of its runs.
+        A line may make several in each of its runs, and a run may read what the one before made.
         """
         sides = self._lines_of_terms
         known, found = (
@@ -300,12 +300,15 @@ class Repair:
         runs = gcd(len(known), len(found))
         counts = len(known) // runs, len(found) // runs
         places = known.index(reference), found.index(own)
-        if places[0] // counts[0] == places[1] // counts[1] and runs > 1:
-            ends = (
-                those[place % count :: count]
-                for those, place, count in zip((known, found), places, counts, strict=True)
-            )
-            yield from zip(*ends, strict=True)
+        later = places[0] // counts[0] - places[1] // counts[1]
+        if abs(later) <= 1 < runs:
+            ends = [
+                those[place % count :: count][max(0, begin) :]
+                for those, place, count, begin in zip(
+                    (known, found), places, counts, (later, -later), strict=True
+                )
+            ]
+            yield from zip(*ends, strict=False)
         elif len(known) == 1 or len(self._sides[0].lowered.behind([reference])) == 1:
             yield from ((reference, term) for term in found)
 

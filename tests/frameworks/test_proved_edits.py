@@ -486,6 +486,27 @@ def _paddle_rounds(x: Any) -> Any:  # noqa: ANN401
     return paddle.nn.functional.relu(state)
 
 
+def _remembered(x: Any) -> Any:  # noqa: ANN401
+    """Go on from what was and from half of all that was before."""
+    memory = torch.zeros_like(x)
+    for _ in range(5):
+        y = x + functional.gelu(functional.layer_norm(x + memory, (16,))) @ _STEPS
+        memory = memory * 0.5 + y
+        x = y
+    return x
+
+
+def _paddle_remembered(x: Any, *, is_exact: bool = True, is_read: bool = True) -> Any:  # noqa: ANN401
+    memory = None
+    for _ in range(5):
+        h = x if memory is None or not is_read else x + memory
+        h = paddle.nn.functional.gelu(paddle.nn.functional.layer_norm(h, [16]), not is_exact)
+        y = x + h @ _PADDLE_STEPS
+        memory = y if memory is None else 0.5 * memory + y
+        x = y
+    return x
+
+
 def _chained(x: Any) -> Any:  # noqa: ANN401
     state = x[:, 0]
     for step in range(1, 6):
@@ -610,6 +631,16 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         ["approximate of gelu: True where the reference has False"],
     ),
     "a matrix turned in each round": (_chained, _paddle_chained, ["too much: transpose([1, 0])"]),
+    "a word in each round": (
+        _remembered,
+        lambda x: _paddle_remembered(x, is_exact=False),
+        ["approximate of gelu: True where the reference has False"],
+    ),
+    "a memory that no round reads": (
+        _remembered,
+        lambda x: _paddle_remembered(x, is_read=False),
+        ["left out: mul, times 0.5, add, add"],
+    ),
     "operands left out in each round": (
         _rounds,
         _paddle_rounds,
