@@ -94,7 +94,11 @@ def told_by_arguments(
             told = None  # it cannot be executed within the limits: the exchanges stand
         told = told or _whole([(edits[place], ids[place]) for place in group], operators)
         if told is not None:
-            again = [at for at, one in enumerate(first) if one in group and at not in group]
+            again = [
+                at
+                for at, one in enumerate(first)
+                if one in group and at not in group and edits[at] == edits[one]
+            ]
             told = replace(told, times=told.times + len(again))
             found.append((told, tuple(sorted([*group, *again]))))
     explained = {place for _, group in found for place in group}

@@ -120,8 +120,9 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
     for one in made:
         ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
         if ends not in found:
-            is_again = one.exchange.is_again and bool(edits)
-            found[ends] = edits[-1] if is_again else describe(sides, numbering, one)
+            found[ends] = own = describe(sides, numbering, one)
+            if one.exchange.is_again and edits and own.changes in ((), edits[-1].changes):
+                found[ends] = edits[-1]
         edits.append(found[ends])
     return edits
 
