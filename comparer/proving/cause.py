@@ -121,8 +121,9 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
         ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
         if ends not in found:
             found[ends] = own = describe(sides, numbering, one)
-            if one.exchange.is_again and edits and own.changes in ((), edits[-1].changes):
-                found[ends] = edits[-1]
+            before = edits[-1] if one.exchange.is_again and edits else own
+            if () in (own.changes, before.changes) or own.changes == before.changes:
+                found[ends] = before
         edits.append(found[ends])
     return edits
 

@@ -246,6 +246,7 @@ class Repair:
         kept = needed if is_alike and (agree is None or self._agrees(agree)) else []
         if len(kept) < len(made):
             self._remake(begun, kept)
+            self._note(self._likeness())
         self._repeated += sum(one.size for one in kept)
         return len(kept)
 
