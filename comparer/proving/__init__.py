@@ -7,6 +7,7 @@ from .listing import Listed, Listing, Output, list_program
 from .questions import ask_all
 from .remade import making_of
 from .result import (
+    RATE,
     Answer,
     Change,
     CoarserValue,
@@ -30,6 +31,7 @@ from .result import (
 )
 
 __all__ = [
+    "RATE",
     "Answer",
     "Change",
     "CoarserValue",

@@ -76,10 +76,11 @@ def told_by_arguments(
     """
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
     ids = [_operators_of(made, numbering) for made in repaired.made]
+    first = _first_of(repaired.made)
     inside = {
         one: [place for place, other in enumerate(ids) if other and set(other) <= {*one}]
-        for one, edit in zip(ids, edits, strict=True)
-        if edit.kind in _VAGUE
+        for at, (one, edit) in enumerate(zip(ids, edits, strict=True))
+        if edit.kind in _VAGUE and first[at] == at
     }
     found: list[tuple[Edit, tuple[int, ...]]] = []
     for operators, group in islice(inside.items(), _MOST_SLICES):
@@ -93,11 +94,25 @@ def told_by_arguments(
             told = None  # it cannot be executed within the limits: the exchanges stand
         told = told or _whole([(edits[place], ids[place]) for place in group], operators)
         if told is not None:
-            found.append((told, tuple(group)))
+            again = [
+                at
+                for at, one in enumerate(first)
+                if one in group and at not in group and edits[at] == edits[one]
+            ]
+            told = replace(told, times=told.times + len(again))
+            found.append((told, tuple(sorted([*group, *again]))))
     explained = {place for _, group in found for place in group}
     return sorted(
         [*found, *(one for one in plain if explained.isdisjoint(one[1]))], key=lambda one: one[1]
     )
+
+
+def _first_of(made: Iterable[Made]) -> list[int]:
+    """Return the place of the exchange that each is in another run of its lines, or its own."""
+    found: list[int] = []
+    for place, one in enumerate(made):
+        found.append(found[-1] if one.exchange.is_again and found else place)
+    return found
 
 
 def _whole(

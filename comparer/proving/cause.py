@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .result import Edit, Place
     from .side import Side
 
-__all__ = ["Cause", "find_cause"]
+__all__ = ["Cause", "find_cause", "merged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,14 @@ def find_cause(
         start = partial(Repair, sides, given, numbering, alignment, differing)
         telling = partial(_told, sides, given, numbering, differing)
         repair = start(Start(sides[1].lowered))
-        made = repair.in_one(agree) if repair.run(agree, likeness) else []
+        is_proof = repair.run(agree, likeness)
+        if is_proof:
+            repair.reduce(agree)
+        made = repair.in_one(agree) if is_proof else []
         if made:
             cause = telling(repair, made, cause)
+        if len(cause.edits) == 1 and cause.edits[0].kind is EditKind.ARGUMENT:
+            return cause  # no other repair is told in its place
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
         reshaping = Reshaping(sides, numbering, differing, start)
         reshaped = reshaping.find(repair, agree, below=below)
@@ -98,7 +103,7 @@ def _told(
 ) -> Cause:
     """Return a cause with the exchanges of a repair as edits."""
     repaired = Repaired(sides, given, numbering, repair.start, made, differing)
-    described = [describe(sides, numbering, one) for one in made]
+    described = _described(sides, numbering, made)
     edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
     return replace(
         cause,
@@ -106,6 +111,21 @@ def _told(
         groups=tuple(group for _, group in edits),
         repaired=repaired,
     )
+
+
+def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Made]) -> list[Edit]:
+    """Return an edit for each exchange; of the same again, it is the same edit."""
+    found: dict[tuple[int, int], Edit] = {}
+    edits: list[Edit] = []
+    for one in made:
+        ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
+        if ends not in found:
+            found[ends] = own = describe(sides, numbering, one)
+            before = edits[-1] if one.exchange.is_again and edits else own
+            if () in (own.changes, before.changes) or own.changes == before.changes:
+                found[ends] = before
+        edits.append(found[ends])
+    return edits
 
 
 def _is_plainer(other: Cause, cause: Cause) -> bool:
@@ -134,3 +154,8 @@ def _merged(
         else:
             found[key] = one, places
     return list(found.values())
+
+
+def merged(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Join edits that change the same in several places; the first place stands for all."""
+    return tuple(edit for edit, _ in _merged((edit, ()) for edit in edits))

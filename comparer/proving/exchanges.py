@@ -37,6 +37,10 @@ faults have 6 to 7 operators in the median; the norm of all gradients has some f
 _MOST_TRIALS = 40_000
 _MOST_PARTS = 4
 """Operands that are exchanged in the place of what reads them."""
+_PRODUCTS = frozenset(
+    {"convolution", "convolution_transposed", "grouped_matmul", "matmul", "recurrent"}
+)
+"""What takes long to execute, and hides nothing of its operands."""
 _MOST_TELLING = 4
 """Exchanges that are executed because much becomes equal."""
 
@@ -54,6 +58,8 @@ class Exchange:
     """Places among the results that it becomes."""
     size: int
     """Primitives between the two terms and what both programs have."""
+    is_again: bool = False
+    """Whether it is the one before, in another run of the same lines."""
 
 
 class Region:
@@ -334,29 +340,12 @@ class Search:
         changed: dict[int, int] = {}
         readers: list[tuple[int, int | None]] = []
         gain = 0
-        open_ = [*self.candidate.readers.get(own, ())]
-        if not any(self._may_become(place, own, number) for place in open_):
-            open_ = []
-        heapq.heapify(open_)
-        seen: set[int] = set()
-        while open_:
-            place = heapq.heappop(open_)
-            if place in seen:
-                continue
-            seen.add(place)
-            node = self.candidate.lowered.nodes[place]
-            partner, becoming = self._partner(place, {**changed, own: number})
-            if becoming and own in node.operands:
-                readers.append((place, partner))
-            if not becoming and changed:  # it may read the term as it is, as a residual does
-                partner, becoming = self._partner(place, changed)
-            if not becoming:
-                continue
+        for place, partner, becoming, is_direct in self._followed(own, number):
             changed.update(becoming)
-            gain += is_counted and partner is not None and node.primitive not in LAYOUT
-            for term in node.outputs:
-                for reader in self.candidate.readers.get(term, ()):
-                    heapq.heappush(open_, reader)
+            if is_direct:
+                readers.append((place, partner))
+            primitive = self.candidate.lowered.nodes[place].primitive
+            gain += is_counted and partner is not None and primitive not in LAYOUT
         results = tuple(
             place
             for place, (one, two) in enumerate(self.results)
@@ -375,6 +364,76 @@ class Search:
             size=size,
         )
         return gain, exchange
+
+    def _followed(
+        self, own: int, number: int
+    ) -> Iterator[tuple[int, int | None, dict[int, int], bool]]:
+        """Yield the candidate's nodes that compute what the reference does if a term becomes other.
+
+        Args:
+            own: The candidate's term.
+            number: What it becomes.
+
+        Yields:
+            The position of a node, that of the reference's node, what its outputs become, and
+            whether it reads the term itself.
+        """
+        open_ = [*self.candidate.readers.get(own, ())]
+        if not any(self._may_become(place, own, number) for place in open_):
+            return
+        heapq.heapify(open_)
+        changed: dict[int, int] = {}
+        seen: set[int] = set()
+        while open_:
+            place = heapq.heappop(open_)
+            if place in seen:
+                continue
+            seen.add(place)
+            node = self.candidate.lowered.nodes[place]
+            partner, becoming = self._partner(place, {**changed, own: number})
+            is_direct = bool(becoming) and own in node.operands
+            if not becoming and changed:  # it may read the term as it is, as a residual does
+                partner, becoming = self._partner(place, changed)
+            if not becoming:
+                continue
+            changed.update(becoming)
+            yield place, partner, becoming, is_direct
+            for term in node.outputs:
+                for reader in self.candidate.readers.get(term, ()):
+                    heapq.heappush(open_, reader)
+
+    def behind(self, exchange: Exchange, most: int) -> tuple[set[int], dict[int, int]]:
+        """Return what is computed from an exchanged term up to the next products.
+
+        Args:
+            exchange: What is exchanged.
+            most: How many primitives from it.
+
+        Returns:
+            The positions of the candidate's nodes, and the terms in which they end, as terms of the
+            reference by the candidate's: all that is behind takes these alone.
+        """
+        known, own = exchange.reference, exchange.candidate
+        nodes, made = self.candidate.lowered.nodes, {own: self.numbers[0][known]}
+        steps, places = {own: 0}, set[int]()
+        for place, _, becoming, _ in self._followed(own, made[own]):
+            node = nodes[place]
+            count = max(
+                (steps.get(term, most) for term in {*node.operands} & made.keys()), default=most
+            )
+            made.update(becoming)
+            if count < most and node.primitive not in _PRODUCTS:
+                places.add(place)
+                is_step = node.primitive not in LAYOUT
+                steps.update(dict.fromkeys(becoming, count + is_step))
+        taken = {two for _, two in self.results}
+        ends = {
+            term: made[term]
+            for term in steps
+            if term in taken or not places.issuperset(self.candidate.readers.get(term, ()))
+        }
+        terms = {number: term for term, number in enumerate(self.numbers[0])}
+        return places, {term: terms[number] for term, number in ends.items()}
 
     def _read_beside(
         self, known: int, own: int, readers: Sequence[tuple[int, int | None]]

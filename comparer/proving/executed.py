@@ -40,6 +40,8 @@ _MOST = 1e-3
 """Of the root mean square of a result: what random errors move by more shows nothing."""
 ROUNDINGS = 256
 """Behind recorded values: roundings of their dtype, of the root mean square of the result."""
+_MASK = 1e3
+"""Times all others are elements to which the number of a mask was added: -1e4 at least."""
 _DISTURBANCE = UNIT_ROUNDOFF["float64"]
 _SEEDS = (1, 2)
 _CLEAR = 100.0
@@ -293,13 +295,27 @@ def is_clear(off: Array, allowed: Array) -> bool:
 def is_near(found: Array, known: Array) -> bool:
     """Return whether elements agree to 1e-9 of themselves, or of their root mean square.
 
-    Arrays that are zero or not finite show nothing.
+    Arrays that are zero or not finite show nothing. Beside what masks add, other elements have a
+    size of their own.
     """
     found, known = (one * 1.0 if one.dtype == np.bool_ else one for one in (found, known))
-    size = _size(known)
+    size: float | Array = _size(known)
     if found.shape != known.shape or not size or not np.isfinite(known).all():
         return False
-    return bool(np.all(np.abs(found - known) <= _NEAR * np.maximum(np.abs(known), size)))
+    magnitudes, off = np.abs(known), np.abs(found - known)
+    is_masked = magnitudes > _masked_from(magnitudes)
+    if is_masked.any():
+        size = np.where(is_masked, size, _size(known[~is_masked]))
+    return bool(np.all(off <= _NEAR * np.maximum(magnitudes, size)))
+
+
+def _masked_from(magnitudes: Array) -> float:
+    """Return the largest magnitude that is below the numbers of masks; infinity without any."""
+    if np.max(magnitudes, initial=0.0) < _MASK:
+        return np.inf
+    ordered = np.sort(magnitudes[magnitudes > 0])
+    is_gap = ordered[1:] > _MASK * np.maximum(ordered[:-1], 1.0)
+    return float(ordered[np.argmax(is_gap)]) if is_gap.any() else np.inf
 
 
 def disturbing(operators: int, seed: int) -> Rounding:

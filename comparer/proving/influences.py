@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,10 +46,6 @@ _EXECUTED = frozenset({LeafKind.PARAMETER.value, LeafKind.BUFFER.value, LeafKind
 _FORM = 1e-12
 """What moves a result by less of its size is another form of the same, and no fault: float64 rounds
 by some 1e-16 in each operator, and functions that differ do so by 1e-9 at least."""
-_MOST_ELEMENTS = 1 << 27
-"""That are computed to see which edits suffice: some seconds."""
-_PER_PRIMITIVE = 1 << 11
-"""Elements whose computing takes as long as a primitive does before it computes any."""
 _UNMEASURED = Influence(relative_l2=None, max_abs=None)
 
 
@@ -77,60 +72,7 @@ def influences_of_edits(
             found = _tried(partial(_influence_of, sides, repaired, group, runs, results))
         measured.append((replace(edit, influence=found), group))
     needed = [one for one in measured if not _is_form(one[0].influence)]
-    groups = [group for edit, group in needed if _is_measured(edit)]
-    kept = _fewest(sides, repaired, groups, runs, results) if groups else ()
-    needed = [one for one in needed if one[1] in kept or not _is_measured(one[0])]
     return tuple(edit for edit, _ in needed or measured)
-
-
-def _is_measured(edit: Edit) -> bool:
-    return edit.influence is not None and edit.influence.relative_l2 is not None
-
-
-def _fewest(
-    sides: tuple[Side, Side],
-    repaired: Repaired,
-    groups: Sequence[Sequence[int]],
-    runs: Runs,
-    results: Sequence[Sink],
-) -> Sequence[Sequence[int]]:
-    """Return the fewest of some groups of exchanges that suffice while all others are left open.
-
-    Where both programs write the same in two ways, one exchange may only take back what another
-    one did on the way to a result: with both as they are nothing moves.
-    """
-    sizes = range(1, len(groups) - 1)
-    tries = _MOST_ELEMENTS // _elements(repaired, results) if sizes else 0
-    for count in sizes:
-        for kept in combinations(groups, count):
-            opened = [one for one in groups if one not in kept]
-            if not any(_leads_to(repaired, *pair) for pair in combinations(opened, 2)):
-                continue  # what is apart takes nothing back
-            tries -= 1
-            if tries < 0:
-                return groups
-            every = [place for one in opened for place in one]
-            if _is_form(_tried(partial(_influence_of, sides, repaired, every, runs, results))):
-                return kept
-    return groups
-
-
-def _elements(repaired: Repaired, results: Sequence[Sink]) -> int:
-    """Count the elements that one execution of the repaired candidate computes."""
-    try:
-        program, _ = repaired.program()
-    except ProgramError:
-        return _MOST_ELEMENTS + 1  # it cannot be executed
-    places = program.behind(program.terms[sink.candidate] for sink in results)
-    terms = (term for place in places for term in program.nodes[place].outputs)
-    return 1 + sum(program.specs[term].count + _PER_PRIMITIVE for term in terms)
-
-
-def _leads_to(repaired: Repaired, group: Sequence[int], later: Sequence[int]) -> bool:
-    """Return whether a later exchange is of what is computed from an earlier one's term."""
-    leaves = [len(repaired.made[place].lowered.specs) for place in group]
-    last = repaired.made[max(later)]
-    return last.exchange.candidate in reached(last.lowered.nodes, leaves)
 
 
 def _is_form(influence: Influence | None) -> bool:

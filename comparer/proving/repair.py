@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, islice
+from math import gcd
 from operator import not_
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumpfile import ProgramError
 
-from .exchanges import Search
-from .executed import Runs
-from .slices import find_smaller
+from .exchanges import Region, Search
+from .executed import Runs, is_near
+from .pool import is_value
+from .slices import elements_of, find_smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Leaf, Lowered, Node
 
@@ -76,6 +80,38 @@ class Start:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Which terms of a program the same lines make, run by run."""
+
+    of: dict[int, object]
+    """The line, and what it makes there, by term."""
+    runs: dict[int, list[int]]
+    """Each of these terms with those of the other runs that have the same arguments."""
+
+    @classmethod
+    def of_side(cls, side: Side, lowered: Lowered) -> _Lines:
+        """Find them in a side's program, as it is lowered for the repair."""
+        of, terms = dict[int, object](), defaultdict[object, list[int]](list)
+        counts = Counter[tuple[int, str]]()
+        told = [
+            repr(
+                [value for value in (*one.positional, *one.keywords.items()) if not is_value(value)]
+            )
+            for one in side.program.operators
+        ]
+        for node in lowered.nodes:
+            one, kind = side.program.operators[node.operator], (node.operator, node.primitive)
+            for slot, term in enumerate(node.outputs):
+                if one.site is not None:
+                    line = one.name, one.site, kind[1], counts[kind], slot
+                    of[term] = line
+                    terms[line, told[one.id]].append(term)
+            counts[kind] += 1
+        runs = {term: those for those in terms.values() for term in those}
+        return cls(of, runs)
+
+
 class Repair:
     """The exchanges that were made, and the candidate's program with them."""
 
@@ -113,12 +149,15 @@ class Repair:
         self._lines: list[tuple[object, object] | None] = []
         """Of the reference and the candidate, whose values each exchange is of; None where one in
         their slice does: another run may need more than that one."""
+        self._is_spread: set[object] = set()
+        """Lines whose exchange was made in all of their runs."""
         self._is_constructed = False
         """Whether all results became the same expressions."""
         self._repeated = 0
         """The primitives of exchanges that are the one before in another run of its line."""
-        self._looked_into: set[tuple[int, int]] = set()
-        """The numbers of both ends of exchanges in which a smaller one was looked for."""
+        self._looked_into: dict[tuple[int, int], tuple[set[int], tuple[int, int] | None]] = {}
+        """By the numbers of both ends of exchanges, the candidate's terms for which a smaller one
+        was looked for, and the numbers of the ends of what was found."""
         self._new: dict[int, int] = self.start.numbers(numbering)
         """Numbers of its new leaves."""
         self._taken: dict[int, int] = self.start.taken
@@ -152,13 +191,15 @@ class Repair:
                 parts = [] if exchange is None else search.parted(exchange)
             line = None if exchange is None else self._line(exchange)
             is_again = line is not None and line in self._lines[-1:] and again < _MOST_RUNS
-            if not (is_fresh or is_again):
+            spread = self._spread(None) if is_again else 0
+            again += spread
+            if spread or not (is_fresh or is_again):
                 self._note(self._likeness())
                 is_fresh = True
                 continue
             if exchange is None:
                 break
-            smaller = self._smaller(exchange, numbers)
+            smaller = self._smaller(exchange, search)
             self._lines.append(None if smaller else line)
             self._open = self._open or results
             parts = [smaller] if smaller else parts
@@ -169,15 +210,159 @@ class Repair:
                 self._repeated += sum(one.size for one in parts)
             else:
                 self._take_back()
+            if self._spread(agree):
+                return True
             is_fresh, steps = False, steps + 1
         return bool(self.made) and self._agrees(agree)
+
+    def _spread(self, agree: Callable[[Runs, Sink], bool] | None) -> int:
+        """Make the last exchange in the other runs of its lines, too; return how many are needed.
+
+        None is where more than that differs in one of them.
+
+        Args:
+            agree: Whether a result of two executed programs agrees: all have to then; None where
+                another run is known to need it.
+        """
+        last, begun = self.made[-1].exchange, len(self.made)
+        key = self._line(last), agree is None
+        if key in self._is_spread or last.results or not self._is_in_loop():
+            return 0
+        numbers = self._numbers()
+        if not self._differing(self.lowered, numbers):
+            return 0
+        for one in self._again(last):
+            leaf = self._numbering.reference[self.made[-1].exchange.reference]
+            self._make(one, numbers if len(self.made) == begun else [*self.made[-1].numbers, leaf])
+        made = [one.exchange for one in self.made[begun:]]
+        if not made:
+            return 0
+        self._is_spread.add(key)
+        self._note(self._likeness())
+        needed = list(self._needed(made))
+        numbers = self._numbers()
+        sizes = [self._sizes(one, self.lowered, numbers) for one in (last, *needed)]
+        is_alike = all(one <= sizes[0] for one in sizes)
+        kept = needed if is_alike and (agree is None or self._agrees(agree)) else []
+        if len(kept) < len(made):
+            self._remake(begun, kept)
+            self._note(self._likeness())
+        self._repeated += sum(one.size for one in kept)
+        return len(kept)
+
+    def _needed(self, exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
+        """Yield those that put other elements in the place of what the candidate has there."""
+        sides = self._sides[0].lowered, self.lowered
+        leaves = self._given[0], self._leaves()
+        ends = [{one.reference for one in exchanges}, {one.candidate for one in exchanges}]
+        known, found = map(elements_of, sides, leaves, ends)
+        for one in exchanges:
+            if not is_near(found[one.candidate], known[one.reference]):
+                yield one
+
+    def _sizes(
+        self, exchange: Exchange, lowered: Lowered, numbers: Sequence[int]
+    ) -> tuple[int, int]:
+        """Return the primitives behind both terms of an exchange that only their side has."""
+        ends = (
+            (self._sides[0].lowered, exchange.reference, self._numbering.reference, numbers),
+            (lowered, exchange.candidate, numbers, self._numbering.reference),
+        )
+        known, own = (
+            Region(program, mine, set(others), [term]).sizes[term]
+            for program, term, mine, others in ends
+        )
+        return known, own
+
+    def _again(self, last: Exchange) -> Iterator[Exchange]:
+        """Yield an exchange in each other run of its lines, where both sides run them alike.
+
+        A number of the reference, and what it computes once, stands for all.
+        """
+        exchanged = {one.exchange.candidate for one in self.made}
+        specs = self._sides[0].lowered.specs, self.lowered.specs
+        for reference, term in self._runs(last.reference, last.candidate):
+            is_executed = reference in self._needs[0] and term in self._needs[1]
+            if is_executed and term not in exchanged and specs[0][reference] == specs[1][term]:
+                readers = self._reading(term, last)
+                if readers:
+                    one = replace(last, reference=reference, candidate=term, readers=readers)
+                    yield replace(one, is_again=True)
+
+    def _runs(self, reference: int, own: int) -> Iterator[tuple[int, int]]:
+        """Yield the terms that the lines of two terms make, run by run.
+
+        A line may make several in each of its runs, and a run may read what the one before made.
+        """
+        sides = self._lines_of_terms
+        known, found = (
+            side.runs.get(term, [term]) for side, term in zip(sides, (reference, own), strict=True)
+        )
+        runs = gcd(len(known), len(found))
+        counts = len(known) // runs, len(found) // runs
+        places = known.index(reference), found.index(own)
+        later = places[0] // counts[0] - places[1] // counts[1]
+        if abs(later) <= 1 < runs:
+            ends = [
+                those[place % count :: count][max(0, begin) :]
+                for those, place, count, begin in zip(
+                    (known, found), places, counts, (later, -later), strict=True
+                )
+            ]
+            yield from zip(*ends, strict=False)
+        elif len(known) == 1 or len(self._sides[0].lowered.behind([reference])) == 1:
+            yield from ((reference, term) for term in found)
+
+    def _reading(self, term: int, like: Exchange) -> tuple[tuple[int, int | None], ...]:
+        """Return what reads a term in runs of the lines that read what was exchanged."""
+        lines = self._lines_of_terms[1].of
+        nodes = self.lowered.nodes
+        kinds = {lines.get(nodes[place].outputs[0]) for place, _ in like.readers}
+        return tuple(
+            (place, None)
+            for place in self._readers.get(term, ())
+            if lines.get(nodes[place].outputs[0]) in kinds
+        )
+
+    @cached_property
+    def _needs(self) -> tuple[set[int], set[int]]:
+        """The terms of both sides that results are made of."""
+        ends = zip(*((sink.reference, sink.candidate) for sink in self._sinks), strict=True)
+        programs = self._sides[0].lowered, self.start.lowered
+        known, found = (
+            {
+                term
+                for place in program.behind(program.terms[value] for value in values)
+                for term in (*program.nodes[place].operands, *program.nodes[place].outputs)
+            }
+            for program, values in zip(programs, ends, strict=True)
+        )
+        return known, found
+
+    @cached_property
+    def _readers(self) -> Mapping[int, Sequence[int]]:
+        """The positions of the nodes that read each term of the candidate as it was."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for place, node in enumerate(self.start.lowered.nodes):
+            for term in set(node.operands):
+                found[term].append(place)
+        return found
+
+    @cached_property
+    def _lines_of_terms(self) -> tuple[_Lines, _Lines]:
+        programs = self._sides[0].lowered, self.start.lowered
+        known, found = map(_Lines.of_side, self._sides, programs)
+        return known, found
 
     def _line(self, exchange: Exchange) -> tuple[object, object] | None:
         """Return the lines that make both terms of an exchange; None where one is not known."""
         ends = (self._sides[0].lowered, exchange.reference), (self.lowered, exchange.candidate)
         places = [program.producers.get(term) for program, term in ends]
-        found = []
-        for side, (program, _), place in zip(self._sides, ends, places, strict=True):
+        found: list[tuple[str, object]] = []
+        for side, (program, term), place in zip(self._sides, ends, places, strict=True):
+            if term in program.leaves:
+                found.append(("", program.leaves[term]))
+                continue
             node = None if place is None else program.nodes[place]
             one = None if node is None else side.program.operators[node.operator]
             if one is None or one.site is None:
@@ -204,6 +389,48 @@ class Repair:
         """Return whether exchanges are of runs of one line: they are one fault already."""
         return len(lines := {self._line(one.exchange) for one in made}) == 1 and None not in lines
 
+    def reduce(self, agree: Callable[[Runs, Sink], bool]) -> None:
+        """Take back exchanges without which the results agree all the same, large ones first.
+
+        They may only turn one form into another on the way to what is wrong.
+
+        Args:
+            agree: Whether a result of two executed programs agrees.
+        """
+        begun = len(self.start.made)
+        lines: dict[object, list[Exchange]] = {}
+        for place, one in enumerate(self.made[begun:]):
+            if not (self._is_constructed and self._is_of_numbers(one)):
+                lines.setdefault(self._line(one.exchange) or place, []).append(one.exchange)
+        most = _MOST_ELEMENTS // self._elements() if len(self.made) > begun + 1 else 0
+        groups = sorted(lines.values(), key=lambda group: -sum(one.size for one in group))
+        for group in groups[:most]:
+            kept = [one.exchange for one in self.made[begun:] if one.exchange not in group]
+            size = sum(one.exchange.size for one in self.made[begun:])
+            is_less = kept and sum(map(self._size_alone, kept)) <= size
+            if is_less and self._suffice(kept, begun, agree) and self._is_shown(group):
+                self._remake(begun, kept)
+
+    def _is_shown(self, exchanges: Sequence[Exchange]) -> bool:
+        """Return whether the candidate as it was has other elements than what was put there.
+
+        Where all became the same expressions, what is the same with these inputs alone is no form.
+        """
+        sides = self._sides[0].lowered, self.start.lowered
+        every = self._leaves()
+        leaves = self._given[0], {one: every[one] for one in sides[1].leaves.values()}
+        ends = [{one.reference for one in exchanges}, {one.candidate for one in exchanges}]
+        known, found = map(elements_of, sides, leaves, ends)
+        return not self._is_constructed or not any(
+            np.array_equal(found[one.candidate], known[one.reference]) for one in exchanges
+        )
+
+    def _size_alone(self, exchange: Exchange) -> float:
+        """Return the size of an exchange in the candidate as it was before the first one."""
+        if exchange.candidate >= len(self.first):
+            return float("inf")
+        return sum(self._sizes(exchange, self.start.lowered, self.first))
+
     def in_one(self, agree: Callable[[Runs, Sink], bool]) -> list[Made]:
         """Return the exchanges with one that does what the last ones do, if it is no larger.
 
@@ -216,14 +443,15 @@ class Repair:
         most = _MOST_ELEMENTS // self._elements() if len(self.made) > 1 else 0
         begun = len(self.start.made)
         for place in range(begun, min(len(self.made) - 1, begun + _MOST_ENDS)):
-            first, size = self.made[place], sum(one.exchange.size for one in self.made[place:])
+            made = [one.exchange for one in self.made[place:]]
+            first, size = self.made[place], sum(one.size for one in made if not one.is_again)
             results = self._differing(first.lowered, first.numbers)
             search = self._search(first.lowered, first.numbers, results)
             whole = search.whole(size)
             if whole is None and not self._is_one_line(self.made[place:]):
                 for one in islice(self._tries(search, place, size), most):
                     most -= 1
-                    if self._suffices(one, place, agree):
+                    if self._suffice([one], place, agree):
                         whole = one
                         break
             if whole is not None:
@@ -261,19 +489,31 @@ class Repair:
             for program, place in places
         )
 
-    def _smaller(self, exchange: Exchange, numbers: Sequence[int]) -> Exchange | None:
+    def _smaller(self, exchange: Exchange, search: Search) -> Exchange | None:
         """Return a smaller exchange that does the same in its slice; None where none is found.
 
         It is looked for once in each slice: where it does not do for what follows, the whole does.
+        In another slice of the same expressions the same one is tried alone.
         """
-        ends = self._numbering.reference[exchange.reference], numbers[exchange.candidate]
-        if ends in self._looked_into or len(self._looked_into) == _MOST_SLICES:
+        ends = search.numbers[0][exchange.reference], search.numbers[1][exchange.candidate]
+        before, told = self._looked_into.get(ends, (set[int](), None))
+        is_again = exchange.candidate in before or (before and told is None)
+        if is_again or not (before or len(self._looked_into) < _MOST_SLICES):
             return None
-        self._looked_into.add(ends)
-        programs = self._sides[0].lowered, self.lowered
+        before.add(exchange.candidate)
         leaves = self._given[0], self._leaves()
         results = {two for _, two in self._results()}
-        return find_smaller(programs, leaves, self._numbering, numbers, exchange, results)
+        found = find_smaller(search, leaves, exchange, results, told)
+        if found is not None:
+            told = search.numbers[0][found.reference], search.numbers[1][found.candidate]
+        self._looked_into[ends] = before, told
+        return found and replace(found, readers=self._widened(found))
+
+    def _widened(self, exchange: Exchange) -> tuple[tuple[int, int | None], ...]:
+        """Return the readers of an exchange in a slice, with those in other runs of their lines."""
+        taken = {place for place, _ in exchange.readers}
+        more = self._reading(exchange.candidate, exchange)
+        return (*exchange.readers, *(one for one in more if one[0] not in taken))
 
     def _elements(self) -> int:
         """Count the elements of all that the results are made of, on both sides, as time spent."""
@@ -286,16 +526,16 @@ class Repair:
             for term in program.nodes[place].outputs
         )
 
-    def _suffices(
-        self, exchange: Exchange, place: int, agree: Callable[[Runs, Sink], bool]
+    def _suffice(
+        self, exchanges: Iterable[Exchange], place: int, agree: Callable[[Runs, Sink], bool]
     ) -> bool:
-        """Execute the candidate with one exchange from a place on; return whether results agree."""
-        first = self.made[place]
-        start = Start(first.lowered, tuple(self.made[:place]))
+        """Execute the candidate with others from a place on; return whether results agree."""
+        start = Start(self.made[place].lowered, tuple(self.made[:place]))
         again = Repair(
             self._sides, self._given, self._numbering, self._alignment, self._sinks, start
         )
-        again._make(exchange, first.numbers)
+        for one in exchanges:
+            again._make(one, self.made[place].numbers)
         try:
             return again._agrees(agree)
         except ProgramError:

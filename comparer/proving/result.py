@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from padiff.program import Argument, Site
 
 __all__ = [
+    "RATE",
     "Answer",
     "Audited",
     "Change",
@@ -96,6 +97,10 @@ class EditKind(StrEnum):
     """Operators that only the candidate has."""
     OTHER = "other"
     """Operators in the place of other operators."""
+
+
+RATE = "learning rate"
+"""The name of a change of what an optimizer multiplies by, in whatever arguments it stands."""
 
 
 @dataclass(frozen=True, slots=True)

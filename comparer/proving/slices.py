@@ -22,66 +22,70 @@ from .exchanges import Exchange, Region, Search
 from .executed import LIMITS, is_near
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Leaf, Lowered
     from padiff.program.primitives import Array
 
-    from .numbering import Numbering
 
 __all__ = ["elements_of", "find_smaller"]
 
 _LEAST = 3
 """Primitives of an exchange in which a smaller one is looked for."""
+_MOST_BEHIND = 8
+"""Primitives behind an exchange that are executed with its slice."""
 _MOST_TRIALS = 400
 _MOST_ELEMENTS = 1 << 26
 """That are computed in all trials of one exchange: a second or two."""
 
 
 def find_smaller(
-    programs: tuple[Lowered, Lowered],
+    search: Search,
     leaves: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
-    numbering: Numbering,
-    numbers: Sequence[int],
     exchange: Exchange,
     results: Collection[int],
+    told: tuple[int, int] | None = None,
 ) -> Exchange | None:
     """Return a smaller exchange after which the slice computes the same as with a given one.
 
+    What counts is what is computed from the slice: numbers of masks that a softmax turns into zero
+    are others there without an effect.
+
     Args:
-        programs: The reference's, and the candidate's as it is.
-        leaves: What their leaves hold.
-        numbering: Of both.
-        numbers: Those of the candidate's terms.
+        search: In which the exchange was found.
+        leaves: What the leaves of both programs hold.
         exchange: Its slice is looked into.
         results: The candidate's terms that are results.
+        told: The numbers of both ends of the smaller one; None to try all.
 
     Raises:
         ProgramError: Elements lack, or a limit is passed.
         DumpFormatError: Elements are damaged.
     """
+    programs = search.reference.lowered, search.candidate.lowered
+    numbers = search.numbers
     wanted, given = exchange.reference, exchange.candidate
-    known = Region(programs[0], numbering.reference, set(numbers), [wanted])
-    own = Region(programs[1], numbers, set(numbering.reference), [given])
-    if exchange.size < _LEAST or not (known.sizes[wanted] and own.sizes[given]):
-        return None
-    if len(known.operators) == len(own.operators) == 1:
-        return None  # one operator in the place of another is as small as words can tell
+    known = Region(programs[0], numbers[0], set(numbers[1]), [wanted])
+    own = Region(programs[1], numbers[1], set(numbers[0]), [given])
     places = _with_parts(own, results)
-    part = _part(programs[1], places, given)
-    found = chain(
-        _of_parts(known, own, places, (numbering.reference, numbers)),
-        Search(programs, numbering, numbers, [(wanted, given)]).each(exchange.size - 1),
-    )
+    behind, ends = search.behind(exchange, _MOST_BEHIND)
+    part = _part(programs[1], sorted({*places, *behind}), ends)
     cost = 1 + sum(part.specs[term].count for term in part.producers)
-    trials = [
-        one
-        for one in islice(found, min(_MOST_TRIALS, _MOST_ELEMENTS // cost))
-        if one.candidate != given
-    ]
+    most = min(_MOST_TRIALS, _MOST_ELEMENTS // cost)
+    if told is not None:
+        found = _as_told(own, search.numbers, told)
+    elif exchange.size < _LEAST or not (known.sizes[wanted] and own.sizes[given]):
+        return None
+    elif len(known.operators) == len(own.operators) == 1:
+        return None  # one operator in the place of another is as small as words can tell
+    else:
+        inside = Search(programs, search.numbering, numbers[1], [(wanted, given)])
+        parts = _of_parts(known, own, places, numbers)
+        found = chain(parts, inside.each(exchange.size - 1))
+    trials = [one for one in islice(found, most) if one.candidate != given]
     if not trials:
         return None
-    return _first_that_gives(part, leaves, programs, trials, wanted)
+    return _first_that_gives(part, leaves, programs, trials, ends)
 
 
 def _first_that_gives(
@@ -89,26 +93,44 @@ def _first_that_gives(
     leaves: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
     programs: tuple[Lowered, Lowered],
     trials: Sequence[Exchange],
-    wanted: int,
+    ends: Mapping[int, int],
 ) -> Exchange | None:
-    """Return the first exchange with which a slice computes a term of the reference.
+    """Return the first exchange with which a slice computes terms of the reference.
 
     Args:
         part: The slice of the candidate.
         leaves: What the leaves of both programs hold.
         programs: The reference's and the candidate's.
         trials: What to exchange.
-        wanted: The reference's term.
+        ends: The reference's terms by those of the slice.
     """
-    terms = {wanted, *(one.reference for one in trials)}
+    terms = {*ends.values(), *(one.reference for one in trials)}
     known = elements_of(programs[0], leaves[0], terms)
     around = elements_of(programs[1], leaves[1], part.leaves)
+    wanted = {own: known[one] for own, one in ends.items()}
     for one in trials:
         read = {programs[1].nodes[place].outputs for place, _ in one.readers}
         readers = {place for place, node in enumerate(part.nodes) if node.outputs in read}
-        if _gives(part, around, one, readers, (known[one.reference], known[wanted])):
+        if _gives(part, {**around, len(part.specs): known[one.reference]}, one, readers, wanted):
             return one
     return None
+
+
+def _as_told(
+    own: Region, numbers: tuple[Sequence[int], Sequence[int]], told: tuple[int, int]
+) -> Iterator[Exchange]:
+    """Yield exchanges in a slice of what was exchanged in another one.
+
+    Args:
+        own: The candidate's slice.
+        numbers: Of both programs.
+        told: Those of what was exchanged.
+    """
+    known = numbers[0].index(told[0])
+    for term, size in own.sizes.items():
+        if numbers[1][term] == told[1]:
+            readers = tuple((place, None) for place in own.readers[term])
+            yield Exchange(reference=known, candidate=term, readers=readers, results=(), size=size)
 
 
 def _with_parts(own: Region, results: Collection[int]) -> list[int]:
@@ -131,7 +153,7 @@ def _with_parts(own: Region, results: Collection[int]) -> list[int]:
     return sorted(found)
 
 
-def _part(lowered: Lowered, places: Sequence[int], wanted: int) -> Lowered:
+def _part(lowered: Lowered, places: Sequence[int], wanted: Iterable[int]) -> Lowered:
     """Return some nodes of a program as a program whose values are its terms."""
     nodes = tuple(lowered.nodes[place] for place in places)
     made = {term: place for place, node in enumerate(nodes) for term in node.outputs}
@@ -140,7 +162,7 @@ def _part(lowered: Lowered, places: Sequence[int], wanted: int) -> Lowered:
         lowered,
         nodes=nodes,
         producers=made,
-        terms={term: term for term in (*taken, wanted)},
+        terms={term: term for term in (*taken, *wanted)},
         leaves={term: term for term in taken},
     )
 
@@ -180,16 +202,16 @@ def _gives(
     around: Mapping[int, Array],
     exchange: Exchange,
     readers: Collection[int],
-    elements: tuple[Array, Array],
+    wanted: Mapping[int, Array],
 ) -> bool:
     """Execute a slice with an exchange, and return whether it computes what is wanted.
 
     Args:
         part: The slice.
-        around: The elements that it takes.
+        around: The elements that it takes; behind its own terms, what is put in.
         exchange: What is exchanged in it.
         readers: The positions of the nodes that read it.
-        elements: What they read then, and what is wanted.
+        wanted: The elements that it should make.
     """
     leaf = len(part.specs)
     nodes = tuple(
@@ -208,12 +230,11 @@ def _gives(
         terms={**part.terms, leaf: leaf},
         leaves={**part.leaves, leaf: leaf},
     )
-    (result,) = set(part.terms) - set(part.leaves)
     try:
-        found = execute(other, {**around, leaf: elements[0]}, [result], limits=LIMITS)
+        found = execute(other, around, wanted, limits=LIMITS)
     except ProgramError:
         return False  # an operator takes other elements, such as an index, than it can
-    return is_near(found[result], elements[1])
+    return all(is_near(found[term], array) for term, array in wanted.items())
 
 
 def elements_of(

@@ -16,11 +16,12 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
 
-from .cause import find_cause
+from .cause import Cause, find_cause, merged
 from .executed import ROUNDINGS, Runs, Sink
 from .hidden import Rounded, largest_effect
 from .influences import influences_of_edits
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
+from .settings import Rates, is_of_rate
 from .updateerrors import UpdateErrors
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from padiff.program import Leaf
     from padiff.program.primitives import Array
 
-    from .cause import Cause
     from .leaves import Leaves
     from .numbering import Numbering
     from .result import Edit, Effect
@@ -98,6 +98,7 @@ class _Updates:
         self, sides: tuple[Side, Side], leaves: Leaves, pairing: Pairing, numbering: Numbering
     ) -> None:
         self.sides, self.leaves, self.numbering = sides, leaves, numbering
+        self.pairing = pairing
         self.unseen: list[str] = []
         """What changed without an operator that was recorded, by the candidate's name."""
         self.left = list(self._left_of(pairing))
@@ -147,9 +148,7 @@ class _Updates:
             if effect is None or not effect.is_hidden
         ]
         told = self._telling(seen or differing)
-        cause = find_cause(self.sides, given, self.numbering, told, self._agree)
-        if len(told) > 1 and not cause.edits:
-            cause = find_cause(self.sides, given, self.numbering, told[:1], self._agree)
+        cause, edits = self._cause(given, runs, told)
         return UpdateComparison(
             answer=Answer.DIFFERENT if seen else Answer.HIDDEN,
             executed=len(asked),
@@ -166,8 +165,41 @@ class _Updates:
             ),
             reference=cause.places[0],
             candidate=cause.places[1],
-            edits=self._largest_first(cause, runs, told),
+            edits=edits,
         )
+
+    def _cause(
+        self,
+        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
+        runs: Runs,
+        told: list[Sink],
+    ) -> tuple[Cause, tuple[Edit, ...]]:
+        """Return where updates part, and the edits of the proof: of rates first.
+
+        Args:
+            given: What the leaves of both programs hold.
+            runs: Both programs, executed.
+            told: Results that differ.
+        """
+        rates = Rates.read(self.pairing, self.sides)
+        repaired = rates.repaired(given, told)
+        if repaired is not None:
+            again = Runs(self.sides, repaired[0], told)
+            left = [one for one in told if not self._agree(again, one)]
+            cause = self._found(repaired[0], left) if left else Cause()
+            if cause.edits or not left:
+                return cause, (repaired[1], *self._largest_first(cause, again, left))
+        cause = self._found(given, told)
+        edits = map(rates.named, self._largest_first(cause, runs, told))
+        return cause, tuple(sorted(merged(edits), key=lambda one: not is_of_rate(one)))
+
+    def _found(
+        self, given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]], told: list[Sink]
+    ) -> Cause:
+        cause = find_cause(self.sides, given, self.numbering, told, self._agree)
+        if len(told) > 1 and not cause.edits:
+            cause = find_cause(self.sides, given, self.numbering, told[:1], self._agree)
+        return cause
 
     def _largest_first(self, cause: Cause, runs: Runs, told: Sequence[Sink]) -> tuple[Edit, ...]:
         """Return the edits of a proof, those first that move most of what the update leaves.

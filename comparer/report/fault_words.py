@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from padiff.comparer.auditing.result import Reason
 from padiff.comparer.proving import (
+    RATE,
     CoarserValue,
     Edit,
     EditKind,
@@ -226,7 +227,7 @@ def _changes(changes: Sequence[Change], operator: str) -> str:
 
 def _change(change: Change, operator: str) -> str:
     known, found = _apart(_value, (change.known, change.found))
-    of = f"{change.name} of {operator}"
+    of = RATE if change.name == RATE else f"{change.name} of {operator}"
     if change.name and change.found is None:
         return f"{of} left out: the reference has {known}"
     if change.name and change.known is None:

@@ -215,6 +215,38 @@ def test_a_fault_of_an_update_in_another_form_is_one_edit(
         assert words[1] in theirs
 
 
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-4])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_rate_is_told_with_both_numbers_whatever_form_the_update_has(
+    epsilon: float, is_turned: bool, tmp_path: Path
+) -> None:
+    known = trained(tmp_path, "torch", adamw(weight_decay=0.1))
+    found = trained_paddle(
+        tmp_path,
+        lambda p: paddle.optimizer.AdamW(0.02, parameters=p, weight_decay=0.1, epsilon=epsilon),
+    )
+
+    update = executed(*((found, known) if is_turned else (known, found)))[0].function.update
+
+    assert update is not None
+    rates = (0.01, 0.02) if is_turned else (0.02, 0.01)
+    words = [worded_edit(one) for one in update.edits]
+    assert words[0] == f"learning rate: {rates[0]} where the reference has {rates[1]}"
+    assert len(words) == 1 + (epsilon > 1e-8)
+
+
+def test_a_rate_stands_for_all_numbers_that_follow_from_it(tmp_path: Path) -> None:
+    known = trained(tmp_path, "known", adamw(weight_decay=0.1))
+    found = trained(tmp_path, "found", adamw(weight_decay=0.1, lr=0.02))
+
+    update = executed(known, found)[0].function.update
+
+    assert update is not None
+    (edit,) = update.edits
+    assert worded_edit(edit) == "learning rate: 0.02 where the reference has 0.01"
+    assert edit.times == 2
+
+
 def test_an_epsilon_inside_a_root_is_told_by_the_order_of_what_is_computed(tmp_path: Path) -> None:
     known = trained(tmp_path, "torch", lambda p: torch.optim.RMSprop(p, alpha=0.95, eps=1e-6))
     found = trained_paddle(tmp_path, lambda p: paddle.optimizer.RMSProp(0.01, parameters=p))
@@ -230,12 +262,12 @@ def test_an_epsilon_inside_a_root_is_told_by_the_order_of_what_is_computed(tmp_p
 @pytest.mark.parametrize(
     ("reference", "candidate", "argument"),
     [
-        (adam(), adam(lr=0.0100001), ("addcdiv", -0.1, -0.100001)),
+        (adam(), adam(lr=0.0100001), ("addcdiv", 0.01, 0.0100001)),
         (adam(), adam(betas=(0.8, 0.999)), ("lerp", 0.1, 0.2)),
         (adam(), adam(betas=(0.9, 0.99)), ("mul", 0.999, 0.99)),
         (adam(), adam(eps=1e-7), ("add", 1e-8, 1e-7)),
         (adamw(weight_decay=0.1), adamw(weight_decay=0.11), ("mul", 0.999, 0.9989)),
-        (sgd(), sgd(lr=0.1000001), ("add", -0.1, -0.1000001)),
+        (sgd(), sgd(lr=0.1000001), ("add", 0.1, 0.1000001)),
     ],
     ids=["rate", "beta1", "beta2", "epsilon", "decay", "rate of SGD"],
 )

@@ -429,6 +429,99 @@ def _gated(x: Any, act: Callable[..., Any]) -> Any:  # noqa: ANN401
     return act(x[..., :4]) * x[..., 4:]
 
 
+def _biased(x: Any, slopes: list[float] | None, cap: float | None = None) -> Any:  # noqa: ANN401
+    """Attend twice to what is before, the nearer the more."""
+    future, places = torch.ones(6, 6).triu(1).bool(), torch.arange(6)
+    for _ in range(2):
+        scores = torch.einsum("bij,bkj->bik", x, x)[:, None] * 0.25
+        if slopes is not None:
+            scores = scores + torch.tensor(slopes).view(1, 2, 1, 1) * places.view(1, 1, 1, 6)
+        scores = scores if cap is None else torch.tanh(scores / cap) * cap
+        scores = scores.masked_fill(future, torch.finfo(scores.dtype).min)
+        x = (torch.softmax(scores, -1) @ x[:, None]).sum(1)
+    return x
+
+
+def _paddle_biased(x: Any, slopes: list[float] | None) -> Any:  # noqa: ANN401
+    seen = paddle.tril(paddle.ones([6, 6])) > 0
+    mask = paddle.where(seen, paddle.zeros([6, 6]), paddle.full([6, 6], -1e9))
+    places = paddle.arange(6, dtype="float32")
+    far = (places[None, :] - places[:, None])[None]
+    for _ in range(2):
+        scores = (x @ x.transpose([0, 2, 1])).unsqueeze(1) / 4
+        if slopes is not None:
+            scores = scores + (far * paddle.to_tensor(slopes).reshape([2, 1, 1])).unsqueeze(0)
+        x = (paddle.nn.functional.softmax(scores + mask, -1) @ x.unsqueeze(1)).sum(1)
+    return x
+
+
+def _responding(x: Any) -> Any:  # noqa: ANN401
+    size = torch.norm(x, dim=1, keepdim=True)
+    return x + x * (size / (size.mean(-1, keepdim=True) + 1e-6))
+
+
+def _paddle_responding(x: Any) -> Any:  # noqa: ANN401
+    size = paddle.sqrt((x * x).sum(1, keepdim=True))
+    return x + x * (size / (size.mean(-1, keepdim=True) + 1e-6))
+
+
+_STEPS = torch.randn(16, 16, generator=torch.Generator().manual_seed(1)) / 4
+_PADDLE_STEPS = paddle.to_tensor(_STEPS.numpy())
+
+
+def _rounds(x: Any) -> Any:  # noqa: ANN401
+    """Weigh what was, and add what comes, scaled beforehand."""
+    scaled = x[..., :8, None] * x[..., None, 8:]
+    state = torch.zeros(2, 8, 8)
+    for step in range(6):
+        state = scaled[:, step] * x[:, step, :8, None].exp() + torch.tanh(state)
+    return torch.relu(state)
+
+
+def _paddle_rounds(x: Any) -> Any:  # noqa: ANN401
+    state = paddle.zeros([2, 8, 8])
+    for step in range(6):
+        given = x[:, step, 8:].unsqueeze(1)
+        state = given * x[:, step, :8].unsqueeze(-1).exp() + paddle.tanh(state)
+    return paddle.nn.functional.relu(state)
+
+
+def _remembered(x: Any) -> Any:  # noqa: ANN401
+    """Go on from what was and from half of all that was before."""
+    memory = torch.zeros_like(x)
+    for _ in range(5):
+        y = x + functional.gelu(functional.layer_norm(x + memory, (16,))) @ _STEPS
+        memory = memory * 0.5 + y
+        x = y
+    return x
+
+
+def _paddle_remembered(x: Any, *, is_exact: bool = True, is_read: bool = True) -> Any:  # noqa: ANN401
+    memory = None
+    for _ in range(5):
+        h = x if memory is None or not is_read else x + memory
+        h = paddle.nn.functional.gelu(paddle.nn.functional.layer_norm(h, [16]), not is_exact)
+        y = x + h @ _PADDLE_STEPS
+        memory = y if memory is None else 0.5 * memory + y
+        x = y
+    return x
+
+
+def _chained(x: Any) -> Any:  # noqa: ANN401
+    state = x[:, 0]
+    for step in range(1, 6):
+        state = torch.logsumexp(state[:, :, None] + _STEPS[None] + x[:, step, None, :], 1)
+    return state
+
+
+def _paddle_chained(x: Any) -> Any:  # noqa: ANN401
+    state = x[:, 0]
+    for step in range(1, 6):
+        turned = _PADDLE_STEPS.t()
+        state = paddle.logsumexp(state.unsqueeze(2) + turned.unsqueeze(0), axis=1) + x[:, step]
+    return state
+
+
 _OTHER_PARTS = [
     f"{reader} reads paddle.Tensor.__getitem__ of (root) where the reference has {part} of (root)"
     for reader, part in (("unsqueeze", "torch.split[0]"), ("__getitem__", "torch.split[1]"))
@@ -521,6 +614,43 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         lambda x: functional.relu(x.sum(1)),
         lambda x: paddle.nn.functional.relu(x.mean(1)),
         ["mean(1) where the reference has sum(1)"],
+    ),
+    "slopes, beside another number of a mask": (
+        lambda x: _biased(x, [0.25, 0.0625]),
+        lambda x: _paddle_biased(x, [0.5, 0.125]),
+        ["values of to_tensor: [0.5, 0.125] where the reference has [0.25, 0.0625]"],
+    ),
+    "a limit left out, beside another number of a mask": (
+        lambda x: _biased(x, None, cap=2.0),
+        lambda x: _paddle_biased(x, None),
+        ["left out: div, divided by 2, tanh, mul, times 2"],
+    ),
+    "a word, before a norm that both write otherwise": (
+        lambda x: _responding(functional.gelu(x)),
+        lambda x: _paddle_responding(paddle.nn.functional.gelu(x, approximate=True)),
+        ["approximate of gelu: True where the reference has False"],
+    ),
+    "a matrix turned in each round": (_chained, _paddle_chained, ["too much: transpose([1, 0])"]),
+    "a word in each round": (
+        _remembered,
+        lambda x: _paddle_remembered(x, is_exact=False),
+        ["approximate of gelu: True where the reference has False"],
+    ),
+    "a memory that no round reads": (
+        _remembered,
+        lambda x: _paddle_remembered(x, is_read=False),
+        ["left out: mul, times 0.5, add, add"],
+    ),
+    "operands left out in each round": (
+        _rounds,
+        _paddle_rounds,
+        [
+            (
+                "__getitem__([:, 0, 8:]), unsqueeze([1]), __mul__ where the reference has "
+                "__getitem__([..., :8, none]), __getitem__([..., none, 8:]), mul, "
+                "__getitem__([:, 0]), mul"
+            )
+        ],
     ),
     "another operator, whose inside is alike": (
         lambda x: functional.interpolate(x[None], scale_factor=2, mode="nearest").relu(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from padiff.comparer.proving.executed import Runs, Sink, disturbing
+from padiff.comparer.proving.executed import Runs, Sink, disturbing, is_near
 from tests.support.small_programs import lowered
 
 if TYPE_CHECKING:
@@ -136,3 +136,10 @@ def test_what_was_executed_before_is_not_executed_again_but_with_errors() -> Non
     assert np.array_equal(found, GIVEN[0])
     disturbed = runs.execute(0, disturbing(1, seed=1))[2]
     np.testing.assert_allclose(disturbed, GIVEN[0], rtol=1e-12)
+
+
+def test_elements_beside_the_number_of_a_mask_have_a_size_of_their_own() -> None:
+    known = np.array([[0.5, -3.4e38], [0.25, 0.75]])
+
+    assert is_near(known * (1 + 1e-12), known)
+    assert not is_near(known + np.array([[0.0, 0.0], [0.01, 0.0]]), known)
