@@ -670,11 +670,17 @@ class Repair:
         return found
 
     def _agrees(self, agree: Callable[[Runs, Sink], bool]) -> bool:
-        """Execute the repaired candidate, and return whether all results agree."""
+        """Execute the repaired candidate, and return whether all results agree.
+
+        Of many, such as what an update leaves, the first is executed alone: most repairs fail there.
+        """
         sides = self._sides[0], replace(self._sides[1], lowered=self.lowered)
         given = self._given[0], self._leaves()
-        runs = Runs(sides, given, self._sinks, (self._alignment.executed, {}))
-        return all(agree(runs, sink) for sink in self._sinks)
+        for sinks in [self._sinks[:1]] * (len(self._sinks) > 1) + [self._sinks]:
+            runs = Runs(sides, given, sinks, (self._alignment.executed, {}))
+            if not all(agree(runs, sink) for sink in sinks):
+                return False
+        return True
 
 
 def reached(nodes: Iterable[Node], terms: Iterable[int]) -> set[int]:
