@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -94,7 +95,7 @@ class CompareSettings:
         given: tuple[tuple[str, object], ...] = (("atol", self.atol), ("rtol", self.rtol))
         for name, number in given:
             if number is not None and not (
-                isinstance(number, int | float) and math.isfinite(number) and number >= 0
+                isinstance(number, int | float) and 0 <= number <= sys.float_info.max
             ):
                 raise ConfigError(f"{name} must be a finite number >= 0, found {number!r}")
         if (self.mode is Mode.QUANTILE) is (self.quantile is None):

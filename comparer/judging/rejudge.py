@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ NOTHING = "nothing of what the model gives was judged"
 EXECUTED = "decided by executing both programs"
 UNASKED = "rounding may explain it, as both programs compute the same: only the dumps show that"
 TOO_LITTLE = "the report holds too little of its elements"
+_MOST_TOLD = 60
+"""Characters of what is wrong in a report."""
 NOTHING_MEASURED = Metrics(
     size=0,
     mismatched=0,
@@ -336,9 +339,13 @@ def _count(metrics: Metrics, own: Tolerance | None, tolerance: Tolerance) -> tup
 
 def _number(settings: Mapping[str, JSON], name: str) -> float | None:
     found = settings.get(name)
-    if found is None or (isinstance(found, int | float) and not isinstance(found, bool)):
+    if found is None or isinstance(found, float):
         return found
-    raise ConfigError(f"cannot judge again: expected a number for {name!r}, found {found!r}")
+    if type(found) is int and abs(found) <= sys.float_info.max:
+        return float(found)
+    raise ConfigError(
+        f"cannot judge again: expected a number for {name!r}, found {repr(found)[:_MOST_TOLD]}"
+    )
 
 
 def _texts(settings: Mapping[str, JSON], name: str) -> list[str]:

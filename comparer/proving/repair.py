@@ -672,7 +672,7 @@ class Repair:
     def _agrees(self, agree: Callable[[Runs, Sink], bool]) -> bool:
         """Execute the repaired candidate, and return whether all results agree.
 
-        Of many, such as what an update leaves, the first is executed alone: most repairs fail there.
+        Of many, as of what an update leaves, the first is executed alone: most repairs fail there.
         """
         sides = self._sides[0], replace(self._sides[1], lowered=self.lowered)
         given = self._given[0], self._leaves()

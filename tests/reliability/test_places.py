@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = set(INTO_A_FOLDER)
 FEW, ALL = 60, 1
 """Every so many moments."""
-SIGNALS = 884
+SIGNALS = 994
 """Trials where every moment is tried; a twentieth more or fewer is no reason to count again."""
 VANISHING = 227
 """Trials where the folder vanishes at every moment; likewise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,3 +74,13 @@ def test_what_is_no_report_is_refused(data: object, tmp_path: Path) -> None:
     result = CliRunner().invoke(judge, [str(place)], standalone_mode=False)
 
     assert isinstance(result.exception, ConfigError)
+
+
+def test_numbers_beyond_float64_in_a_report_are_refused(tmp_path: Path) -> None:
+    report = compare(*paths(tmp_path), CompareSettings())
+    settings = {**report.settings, "rtol": 10**400}
+
+    with pytest.raises(ConfigError, match="expected a number for 'rtol', found 10000"):
+        rejudge(replace(report, settings=settings), atol=1e-3, rtol=None)
+    with pytest.raises(ConfigError, match="rtol must be a finite number >= 0"):
+        CompareSettings(rtol=10**400)
