@@ -156,13 +156,20 @@ class Runs:
         known = [self.arrays[0][value] for value in (sink.reference, *sink.others)]
         return all(np.isfinite(one).all() for one in (*known, self.arrays[1][sink.candidate]))
 
-    def agree_within(self, sink: Sink, unit: float) -> bool:
-        """Return whether all elements agree within the rounding of a dtype."""
+    def agree_within(self, sink: Sink, unit: float, size: float | None = None) -> bool:
+        """Return whether all elements agree within the rounding of a dtype.
+
+        Args:
+            sink: The result.
+            unit: Roundoff of the dtype.
+            size: What differences are measured by; None for that of this execution.
+        """
         found = self.differences(sink)
         if found is None:
             return False
         off, known = found
-        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * self.scale(sink, off, known)))
+        size = self.scale(sink, off, known) if size is None else size
+        return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * size))
 
     def scale(self, sink: Sink, off: Array, known: Array) -> float:
         """Return the size that differences of a result are measured by.

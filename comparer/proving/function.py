@@ -286,9 +286,15 @@ class _Comparison:
         units = {sink: self._unit(sink, coarse) for sink in left}
         errors = [runs.error(sink) for sink in left]
 
+        @cache
+        def size(sink: Sink) -> float | None:
+            found = runs.differences(sink)
+            return None if found is None else runs.scale(sink, *found)
+
         def agree(runs: Runs, sink: Sink) -> bool:
+            """Measure what repairs leave by what the candidate was measured by: that is quick."""
             unit = units[sink]
-            return runs.agree(sink) if unit is None else runs.agree_within(sink, unit)
+            return runs.agree(sink) if unit is None else runs.agree_within(sink, unit, size(sink))
 
         exact = [sink for sink in left if units[sink] is None]
         rounded = Rounded(runs, Errors(self.sides), exact)
