@@ -24,7 +24,7 @@ from .executed import LIMITS, is_near
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Leaf, Lowered
+    from padiff.program import Leaf, Lowered, Node
     from padiff.program.primitives import Array
 
 
@@ -106,7 +106,7 @@ def _first_that_gives(
     """
     terms = {*ends.values(), *(one.reference for one in trials)}
     known = elements_of(programs[0], leaves[0], terms)
-    around = elements_of(programs[1], leaves[1], part.leaves)
+    around = elements_of(programs[1], leaves[1], {*part.leaves, *part.producers})
     wanted = {own: known[one] for own, one in ends.items()}
     for one in trials:
         read = {programs[1].nodes[place].outputs for place, _ in one.readers}
@@ -204,34 +204,37 @@ def _gives(
     readers: Collection[int],
     wanted: Mapping[int, Array],
 ) -> bool:
-    """Execute a slice with an exchange, and return whether it computes what is wanted.
+    """Execute what reads an exchange in a slice; return whether the slice computes what is wanted.
 
     Args:
         part: The slice.
-        around: The elements that it takes; behind its own terms, what is put in.
+        around: What it takes and makes as it is; behind its own terms, what is put in.
         exchange: What is exchanged in it.
         readers: The positions of the nodes that read it.
         wanted: The elements that it should make.
     """
     leaf = len(part.specs)
-    nodes = tuple(
-        replace(
-            node,
-            operands=tuple(leaf if term == exchange.candidate else term for term in node.operands),
-        )
-        if place in readers
-        else node
-        for place, node in enumerate(part.nodes)
-    )
+    changed: set[int] = set()
+    nodes: list[Node] = []
+    for place, node in enumerate(part.nodes):
+        if place in readers:
+            taken = (leaf if term == exchange.candidate else term for term in node.operands)
+            nodes.append(replace(node, operands=tuple(taken)))
+        elif not changed.isdisjoint(node.operands):
+            nodes.append(node)
+        else:
+            continue
+        changed.update(node.outputs)
+    known = {term: array for term, array in around.items() if term not in changed}
     other = replace(
         part,
-        nodes=nodes,
+        nodes=tuple(nodes),
         specs=(*part.specs, part.specs[exchange.candidate]),
-        terms={**part.terms, leaf: leaf},
-        leaves={**part.leaves, leaf: leaf},
+        terms={term: term for term in (*around, *wanted)},
+        producers={term: place for place, node in enumerate(nodes) for term in node.outputs},
     )
     try:
-        found = execute(other, around, wanted, limits=LIMITS)
+        found = execute(other, known, wanted, limits=LIMITS)
     except ProgramError:
         return False  # an operator takes other elements, such as an index, than it can
     return all(is_near(found[term], array) for term, array in wanted.items())
