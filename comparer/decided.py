@@ -146,9 +146,8 @@ def explain_by_rounding(
     is_port = sides[0].framework != sides[1].framework
     is_update_same = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
     is_left_alike = is_port and executed.is_backward_same and _leaves_alike(judgement)
-    is_update_other = (
-        executed.is_backward_same and update is not None and update.answer is Answer.DIFFERENT
-    )
+    is_other = update is not None and update.answer is Answer.DIFFERENT and update.is_of_rule
+    is_update_other = executed.is_backward_same and is_other
     is_way = (is_update_same and is_same) or is_left_alike or is_update_other
     way = update if is_way else None
     open_ = list(_open_pairs(judgement, executed, way, is_same=is_same))

@@ -123,6 +123,7 @@ class _Updates:
             constructed=len(self.left) - len(known),
             proven=frozenset(proven),
             gradients=self.gradients,
+            is_of_rule=bool(found.edits) and not any(map(self._is_of_clip, found.edits)),
         )
         if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
@@ -272,6 +273,14 @@ class _Updates:
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
 
+    def _is_of_clip(self, edit: Edit) -> bool:
+        """Return whether an edit is of what changed gradients before they were used."""
+        places = edit.reference, edit.candidate
+        return any(
+            place is not None and not _changing_gradients(side).isdisjoint(place.slice)
+            for side, place in zip(self.sides, places, strict=True)
+        )
+
     def _changed_gradients(self, pairing: Pairing) -> Iterator[str]:
         """Yield the weights whose recorded gradient is not the one that arrived on its side."""
         reference, candidate = self.sides
@@ -381,6 +390,24 @@ def _behind(side: Side, value: int) -> set[int]:
     """Return the operators that a value is made by."""
     nodes = side.lowered.behind([side.lowered.terms[value]])
     return {side.lowered.nodes[place].operator for place in nodes}
+
+
+def _changing_gradients(side: Side) -> set[int]:
+    """Return the operators of the update that made gradients that were recorded."""
+    index, program, arrived = side.file.index, side.program, _arrived(side)
+    digests = {
+        index.values[one.value].digest
+        for record, one in enumerate(index.records)
+        if one.role is Role.WEIGHT_GRAD
+        and one.value is not None
+        and _is_changed(side, record, arrived)
+    }
+    made = (
+        (one.id, side.recorded.info(one.id)) for one in program.values if one.producer is not None
+    )
+    held = (value for value, info in made if info is not None and info.digest in digests)
+    ids = {one for value in held for one in _behind(side, value)}
+    return {one for one in ids if program.operators[one].phase is Phase.UPDATE}
 
 
 def _without_values(argument: object) -> Hashable:
