@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import LeafKind, Phase
+from padiff.dumpfile import LeafKind, Phase, Role
 from padiff.program import (
     OVERWRITE,
     UNIT_ROUNDOFF,
@@ -174,8 +175,29 @@ class KnownProgram:
         A tensor that is written through a view becomes another one for autograd. Its views become
         views of that: what is read of a written view arrives there, too, and at the views from
         before arrives a part of what the tensor got, or what they got before. What is written
-        through a detached view autograd does not see: before and after are one.
+        through a detached view autograd does not see: before and after are one. Where several
+        backward passes reach a value, what was recorded is of the first of them.
         """
+        return self._written_apart() | self._reached_again()
+
+    def _reached_again(self) -> set[int]:
+        """Return the values that more than one loss learns through."""
+        roles, borders = self.recorded.index.records, self.recorded.borders
+        losses = {value for record, value in borders.items() if roles[record].role is Role.LOSS}
+        if len(losses) <= 1:
+            return set()
+        reached = {value: 1 << at for at, value in enumerate(losses)}
+        """A bit for each loss, by value."""
+        carrying = carrying_gradients(self.recorded)
+        for one in reversed(self.program.operators):
+            is_cut = cuts(one) or (one.no_grad and one.id not in carrying)
+            if not (is_cut or one.phase is Phase.UPDATE):
+                bits = reduce(or_, (reached.get(value, 0) for value in one.outputs), 0)
+                reached.update({value: reached.get(value, 0) | bits for value in one.taken})
+        return {value for value, bits in reached.items() if bits & (bits - 1)}
+
+    def _written_apart(self) -> set[int]:
+        """Return the values that are written through views, and those behind them."""
         operators = self.program.operators
         changes = [one for one in operators if one.name == OVERWRITE]
         found = {one for change in changes for one in change.taken[1:] if self._is_read(one)}

@@ -11,10 +11,10 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from padiff.dumpfile import LeafKind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from padiff.dumpfile import LeafKind
 
 __all__ = ["Followed", "Taken"]
 
@@ -52,16 +52,26 @@ class Followed:
         """
         self._taken, self._memory, self._is_made = taken, memory, is_made
         self._known: dict[int, weakref.ref[Any]] = {}
+        self._gradients: dict[int, weakref.ref[Any]] = {}
         self._passing: dict[Hashable, Any] = {}
         self._new: list[Taken] = []
         self.is_outdated = True
         """Whether gradients may have arrived since the tensors were listed."""
 
-    def concerns(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether a call takes any of the tensors, or what was made of them."""
+    def concerns(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, by_gradient: bool = False
+    ) -> bool:
+        """Return whether a call takes any of the tensors, or what was made of them.
+
+        Args:
+            args: What is called with.
+            kwargs: The same.
+            by_gradient: Whether only the gradients are looked for.
+        """
         if self.is_outdated:
             self._list()
-        return any(map(self._is_followed, _parts((*args, *kwargs.values()))))
+        is_found = self._is_gradient if by_gradient else self._is_followed
+        return any(map(is_found, _parts((*args, *kwargs.values()))))
 
     def leaves(self) -> Iterator[Taken]:
         """Yield what was listed since this was asked last."""
@@ -76,6 +86,7 @@ class Followed:
     def clear(self) -> None:
         """Let go of all tensors."""
         self._known.clear()
+        self._gradients.clear()
         self._passing.clear()
         self._new.clear()
         self._taken, self._memory, self._is_made = tuple, _nothing, _nothing  # they refer back
@@ -86,6 +97,8 @@ class Followed:
         self._passing.clear()
         for one in self._new:
             self._known[id(one.tensor)] = weakref.ref(one.tensor)
+            if one.kind is LeafKind.GRADIENT:
+                self._gradients[id(one.tensor)] = weakref.ref(one.tensor)
             if one.is_passing:
                 self._passing[self._memory(one.tensor)] = one.tensor
         self._passing.pop(None, None)
@@ -94,6 +107,10 @@ class Followed:
         known = self._known.get(id(thing))
         is_known = known is not None and known() is thing
         return is_known or bool(self._is_made(thing)) or self.same(thing) is not None
+
+    def _is_gradient(self, thing: object) -> bool:
+        known = self._gradients.get(id(thing))
+        return (known is not None and known() is thing) or self.same(thing) is not None
 
 
 def _nothing(_thing: object) -> None:

@@ -112,6 +112,8 @@ class _Kind:
 class ProgramRecorder:
     """Receives a framework's operators within one step and collects them."""
 
+    _is_again = False
+    """Whether modules were called after a backward pass: it was not the last of the step."""
     _is_deriving = False
     """Whether an operator runs that gives gradients: those are none of the backward pass."""
 
@@ -220,6 +222,15 @@ class ProgramRecorder:
     def expect_update(self) -> None:
         """Look anew at what an update takes, since an optimizer has become known only now."""
         self._followed.is_outdated = True
+
+    def go_on(self) -> None:
+        """Take what follows for a forward pass again, as of the next micro-batch.
+
+        Called as a module is, with no other around it. What takes a gradient of a weight outside
+        any module is of the update all the same: the call was one more look at the model then.
+        """
+        if self._has_gradients and not self._operators.mode() & Mode.NO_GRAD:
+            self._has_gradients, self._is_again = False, True
 
     def detach(self) -> None:
         """Let go of all tensors and hooks; nothing is recorded afterwards."""
@@ -436,17 +447,22 @@ class ProgramRecorder:
         caller = frame.f_globals.get("__name__", "")
         if caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss":
             return True
-        # Between the backward pass and the next step: clipping, the optimizer, and much else.
-        self._is_updating = self._has_gradients and self._current_call() is None
+        # Between the last backward pass and the next step: clipping, the optimizer, and much else.
+        is_outside = self._current_call() is None
+        if self._is_again and is_outside and not self._has_gradients:
+            self._has_gradients = self._is_of_update(args, kwargs, by_gradient=True)
+        self._is_updating = self._has_gradients and is_outside
         return self._is_updating and not self._is_of_update(args, kwargs)
 
     # -- the update
 
-    def _is_of_update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether an operator takes what the update is made of."""
+    def _is_of_update(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, by_gradient: bool = False
+    ) -> bool:
+        """Return whether an operator takes what the update is made of, or a gradient of that."""
         try:
             with self._lock:
-                return self._followed.concerns(args, kwargs)
+                return self._followed.concerns(args, kwargs, by_gradient=by_gradient)
         except Exception as error:
             self._fail("update", error)
             return False

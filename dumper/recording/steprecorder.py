@@ -373,6 +373,8 @@ class StepRecorder:
         with self._lock:
             self._running.call(self._paths[module_id], self._calls_of_module.get(module_id, 0))
             parent = self._stack.parent(frame)
+            if parent is None and self._program is not None:
+                self._program.go_on()
             index = self._calls_of_module.get(module_id, 0)
             self._calls_of_module[module_id] = index + 1
             call = OpenCall(

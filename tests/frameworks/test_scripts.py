@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from padiff.comparer import CompareSettings, Verdict, compare
+from padiff.comparer.auditing import Soundness, audit_dump
 from padiff.comparer.proving import Answer
 from padiff.comparer.report.fault_words import evidence_of
-from padiff.dumpfile import ConfigError, Phase, RecordError, Role, open_dump
+from padiff.dumpfile import ConfigError, LeafKind, Phase, RecordError, Role, open_dump
+from padiff.program import read_program
 from tests.support.recording import Recorded
 from tests.support.scripts import FRAMEWORKS, recorded, script
 
@@ -105,6 +107,64 @@ for step in range(4):
     assert got.array(Role.WEIGHT_GRAD, "b", ".bias") == pytest.approx(0.5)
     losses = [record for record in got.index.records if record.role is Role.LOSS]
     assert [record.slot for record in losses] == ["[0]", "[1]"]
+
+
+PARTS = """
+model = Net()
+optimizer = sgd(model)
+for step in range(2):
+    for part in range(3):
+        loss = model(ones(4, 3) * (part + 0.7)).mean()
+        (LOSS).backward()
+        BETWEEN
+    AFTER
+    optimizer.step()
+    clear(optimizer)
+"""
+
+
+def in_parts(
+    path: Path, framework: str, *, loss: str = "loss / 3", between: str = "", after: str = ""
+) -> Path:
+    """Record a training whose steps have several backward passes each."""
+    path.mkdir()
+    text = PARTS.replace("LOSS", loss).replace("BETWEEN", between or "pass")
+    return recorded(script(path, framework, text.replace("AFTER", after or "pass")))
+
+
+def test_the_loss_of_each_backward_pass_is_in_the_program(tmp_path: Path, framework: str) -> None:
+    known = in_parts(tmp_path / "known", framework)
+    other = in_parts(tmp_path / "other", framework, loss="loss / (3 if part != 1 else 4)")
+
+    found = compare(known, other, CompareSettings())
+
+    assert found.verdict is Verdict.DIVERGED
+    assert found.steps[0].executed is not None
+    assert found.steps[0].executed.answer is Answer.DIFFERENT
+    assert "4 where the reference has 3" in evidence_of(found.origins[0])[0]
+
+
+@pytest.mark.parametrize("after", ["", "model(ones(4, 3)).mean()"])
+def test_what_takes_gradients_is_of_the_update(tmp_path: Path, framework: str, after: str) -> None:
+    total = "total = sum((p.grad * p.grad).sum() for p in model.parameters())"
+    path = in_parts(tmp_path / "dump", framework, after=f"{after}; {total}".lstrip("; "))
+
+    with open_dump(path).open(0, 0) as file:
+        found = read_program(file)
+
+    assert found is not None
+    gradients = {one.id for one in found.program.values if one.kind is LeafKind.GRADIENT}
+    takers = [one for one in found.program.operators if gradients.intersection(one.taken)]
+    assert takers
+    assert {one.phase for one in takers} == {Phase.UPDATE}
+    assert all(audit.soundness is Soundness.SOUND for audit in audit_dump(path).values())
+
+
+def test_gradients_of_several_backward_passes_are_no_fault(tmp_path: Path, framework: str) -> None:
+    seen = "[(p.grad * p.grad).sum() for p in model.parameters()]"
+    path = in_parts(tmp_path / "dump", framework, between=seen)
+
+    assert all(audit.soundness is Soundness.SOUND for audit in audit_dump(path).values())
 
 
 @pytest.mark.parametrize("way", ["no_grad", "eval", "both"])
