@@ -55,6 +55,15 @@ class Second:
         taken = {one for one, pair in pairs if not own.isdisjoint(pair.reference)}
         self._varied = own, taken
         """Value ids of the leaves that change, of both sides."""
+        paired = {one for _, pair in pairs for one in pair.reference}, leaves.pairs.keys()
+        self._lone = {
+            info.digest
+            for side, those in zip(sides, paired, strict=True)
+            for one in side.program.values
+            if one.kind is not None and one.id not in those
+            and (info := side.recorded.info(one.id)) is not None
+        }  # fmt: skip
+        """What leaves without a partner hold: equal zeros may be one leaf on the other side."""
 
     def __call__(self, value: int, array: Array) -> Array:
         """Return the elements of a leaf of the reference in the second set."""
@@ -65,7 +74,9 @@ class Second:
         if kind is LeafKind.INPUT and np.array_equal(np.rint(wide), wide, equal_nan=True):
             return array  # a mask, or positions
         factors = np.exp2(np.random.default_rng(value).uniform(*_POWERS[kind], array.shape))
-        if kind is LeafKind.PARAMETER and not wide.any():
+        info = self._sides[0].recorded.info(value)
+        is_alone = info is not None and info.digest in self._lone
+        if kind is LeafKind.PARAMETER and not (is_alone or wide.any()):
             return np.asarray(_BEGUN * factors)
         return np.asarray(wide * factors)
 

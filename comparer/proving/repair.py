@@ -89,6 +89,11 @@ class _Lines:
     runs: dict[int, list[int]]
     """Each of these terms with those of the other runs that have the same arguments."""
 
+    def is_once(self, term: int) -> bool:
+        """Return whether the line that makes a term made it in one run alone, whatever it took."""
+        line = self.of.get(term)
+        return line is None or sum(other == line for other in self.of.values()) == 1
+
     @classmethod
     def of_side(cls, side: Side, lowered: Lowered) -> _Lines:
         """Find them in a side's program, as it is lowered for the repair."""
@@ -310,7 +315,7 @@ class Repair:
                 )
             ]
             yield from zip(*ends, strict=False)
-        elif len(known) == 1 or len(self._sides[0].lowered.behind([reference])) == 1:
+        elif sides[0].is_once(reference) or len(self._sides[0].lowered.behind([reference])) == 1:
             yield from ((reference, term) for term in found)
 
     def _reading(self, term: int, like: Exchange) -> tuple[tuple[int, int | None], ...]:

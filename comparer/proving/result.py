@@ -318,7 +318,7 @@ class UpdateComparison:
     """Names of the candidate's weights whose recorded gradient is on either side what the update
     left, as clipping does, and not what arrived."""
     is_of_rule: bool = field(default=False, metadata=UNWRITTEN)
-    """Whether it is proved that something else than such a change of gradients is wrong."""
+    """Whether the proof begins with something else than such a change of gradients."""
 
 
 Fault = Edit | Parting | LeafDifference | CoarserValue | UnsoundValue | UpdateDifference

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role, referenced_values
 from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
 
 from .cause import Cause, find_cause, merged
@@ -123,7 +123,7 @@ class _Updates:
             constructed=len(self.left) - len(known),
             proven=frozenset(proven),
             gradients=self.gradients,
-            is_of_rule=bool(found.edits) and not any(map(self._is_of_clip, found.edits)),
+            is_of_rule=bool(found.edits) and not self._is_of_clip(found.edits[0]),
         )
         if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
@@ -393,7 +393,7 @@ def _behind(side: Side, value: int) -> set[int]:
 
 
 def _changing_gradients(side: Side) -> set[int]:
-    """Return the operators of the update that made gradients that were recorded."""
+    """Return the operators of the update that wrote into gradients, or made what was recorded."""
     index, program, arrived = side.file.index, side.program, _arrived(side)
     digests = {
         index.values[one.value].digest
@@ -402,10 +402,18 @@ def _changing_gradients(side: Side) -> set[int]:
         and one.value is not None
         and _is_changed(side, record, arrived)
     }
-    made = (
-        (one.id, side.recorded.info(one.id)) for one in program.values if one.producer is not None
-    )
-    held = (value for value, info in made if info is not None and info.digest in digests)
+    if not digests:
+        return set()
+    made = (one for one in program.values if one.producer is not None)
+    held = [
+        one.id
+        for one in made
+        if (info := side.recorded.info(one.id)) is not None and info.digest in digests
+    ]
+    for operator in program.operators:
+        written = referenced_values(operator.positional[:1]) if operator.in_place else ()
+        if any(program.values[value].kind is LeafKind.GRADIENT for value in written):
+            held += operator.outputs
     ids = {one for value in held for one in _behind(side, value)}
     return {one for one in ids if program.operators[one].phase is Phase.UPDATE}
 
