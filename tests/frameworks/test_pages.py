@@ -207,7 +207,7 @@ def test_every_command_of_the_readme_prints_what_stands_there(
 
     ran = run_page(ROOT / "README.md", folder, capsys)
 
-    assert ran == {"padiff dump", "padiff compare", "python -c"}
+    assert ran == {"padiff dump", "padiff compare", "padiff audit", "python -c"}
 
 
 def test_the_demo_runs_the_commands_of_the_readme() -> None:
