@@ -122,17 +122,21 @@ def _draw_first(canvas: Canvas, one: Audit) -> None:
         canvas.heading("ALSO UNSOUND")
         rows = [
             [canvas.safe(each.module or "(root)"), canvas.safe(_short(each.operator)),
-             str(each.check), _error(each), looks_like(each)]
+             str(each.check), _times(each), looks_like(each)]
             for each in others
         ]  # fmt: skip
-        header = ["module", "operator", "of", "error", "looks like"]
+        header = ["module", "operator", "of", "times its rounding", "looks like"]
         canvas.table(header, rows, wrapping=("module", "looks like"))
 
 
 def _error(one: AuditedValue) -> str:
     if one.error is None or one.largest is None:
-        return "not measured"
-    return f"{one.error:.3g} times its rounding, largest {one.largest:.3g}"
+        return _times(one)
+    return f"{_times(one)} times its rounding, largest {one.largest:.3g}"
+
+
+def _times(one: AuditedValue) -> str:
+    return "not measured" if one.error is None else f"{one.error:.3g}"
 
 
 def looks_like(one: AuditedValue) -> str:
