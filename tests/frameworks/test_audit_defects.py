@@ -53,7 +53,7 @@ DEFECTS: dict[str, tuple[Any, Callable[[Any], Any], set[tuple[Check, str]]]] = {
 and the operator of a value, whose gradient may show behind any that is before it."""
 
 
-class _Net(paddle.nn.Layer):  # type: ignore[misc]
+class _Net(paddle.nn.Layer):
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         super().__init__()
         one = paddle.nn.initializer.Constant(1.0)
