@@ -29,6 +29,7 @@ __all__ = ["Products", "apart", "leaning", "look", "outer_leaning", "product_of"
 
 _SIZES = 0.5, 1.5
 """Of the elements of a direction."""
+_POWERS = 0.5, 1.0, 2.0
 _BLOCK = 1 << 16
 """Elements that are multiplied at once, so that they stay in the processor's cache."""
 
@@ -85,7 +86,7 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
     return product_of(gradient, direction), terms
 
 
-def leaning(gradient: Array, *, seed: int | Sequence[int]) -> Array:
+def leaning(gradient: Array, *, seed: int | Sequence[int], rounds_alike: bool = False) -> Array:
     """Draw a direction that goes along a gradient in more elements than against it.
 
     So its product with the gradient is some ``LEAN`` times the gradient's norm. With as many of
@@ -96,12 +97,15 @@ def leaning(gradient: Array, *, seed: int | Sequence[int]) -> Array:
     Args:
         gradient: Or sums of its elements.
         seed: Of what is left to chance.
+        rounds_alike: Whether products with the direction round as those without: sizes are powers
+            of two then.
     """
     random = np.random.default_rng(seed)
     total, norm = float(np.abs(gradient).sum()), float(np.sqrt(np.square(gradient).sum()))
     along = 0.5 + 0.5 * min(LEAN * norm / total, 1.0) if total else 0.5
     own = np.where(gradient == 0, random.choice([-1.0, 1.0], gradient.shape), np.sign(gradient))
-    own *= random.uniform(*_SIZES, gradient.shape)
+    shape = gradient.shape
+    own *= random.choice(_POWERS, shape) if rounds_alike else random.uniform(*_SIZES, shape)
     return np.where(random.random(gradient.shape) < along, own, -own)
 
 

@@ -255,7 +255,8 @@ class _Way:
         self._known, self._value = known, value
         self._point = known.elements(value)
         is_finite = np.isfinite(self._point)
-        self.direction = np.where(is_finite, leaning(own, seed=[value, turn]), 0.0)
+        direction = leaning(own, seed=[value, turn], rounds_alike=True)
+        self.direction = np.where(is_finite, direction, 0.0)
         held = _held(known.lowered.terms[value], parts)
         if held:
             self.direction[list(held)] = 0.0

@@ -182,8 +182,9 @@ class KnownProgram:
 
     def _reached_again(self) -> set[int]:
         """Return the values that more than one loss learns through."""
-        roles, borders = self.recorded.index.records, self.recorded.borders
-        losses = {value for record, value in borders.items() if roles[record].role is Role.LOSS}
+        borders = self.recorded.borders.items()
+        records = self.recorded.index.records if borders else ()
+        losses = {value for record, value in borders if records[record].role is Role.LOSS}
         if len(losses) <= 1:
             return set()
         reached = {value: 1 << at for at, value in enumerate(losses)}

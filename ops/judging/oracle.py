@@ -184,6 +184,7 @@ class CaseProgram(RecordedProgram):
     ) -> None:
         """Join a program with elements by value id."""
         self.program, self.construction = program, None
+        self.borders = {}  # it has no records
         self._held, self._arrived = elements, gradients
 
     def has_elements(self, value: int) -> bool:
