@@ -26,7 +26,8 @@ PIP_INSTALL := $(PIP) --constraint constraints.txt
 set_up = @echo "setting up $(1) (once; $(2))" >&2; start=$$SECONDS; $(3); \
 	touch $(1)/.ready; echo "set up $(1) in $$((SECONDS - start)) s" >&2
 TESTS ?= tests
-JOBS ?= auto
+# Much of a test is waiting for programs that it started: one more than there are cores keeps them busy.
+JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 # Each worker and each program that a test starts would compile padiff, and pytest all tests, again.
 unexport PYTHONDONTWRITEBYTECODE
 comma := ,
