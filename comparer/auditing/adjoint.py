@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from .slices import KnownProgram, Part
 
-__all__ = ["Products", "apart", "leaning", "look", "outer_leaning", "product_of", "summed"]
+__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "product_of", "summed"]
 
-_SIZES = 0.5, 1.5
-"""Of the elements of a direction."""
-_POWERS = 0.5, 1.0, 2.0
+_FEW = 4
+"""Elements of which one may turn around and the others still lean along a gradient."""
 _BLOCK = 1 << 16
 """Elements that are multiplied at once, so that they stay in the processor's cache."""
 
@@ -77,7 +76,7 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
         DumpFormatError: Elements are damaged.
     """
     gradient = known.narrow(value, is_gradient=True)
-    direction = outer_leaning(gradient, split=_split(gradient, parts), seed=value)
+    direction = outer_signs(gradient, split=_split(gradient, parts), seed=value)
     terms = []
     for part in parts:
         incoming = known.narrow(part.wanted, is_gradient=True)
@@ -86,31 +85,31 @@ def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Produc
     return product_of(gradient, direction), terms
 
 
-def leaning(gradient: Array, *, seed: int | Sequence[int], rounds_alike: bool = False) -> Array:
-    """Draw a direction that goes along a gradient in more elements than against it.
+def lean_signs(gradient: Array, *, seed: int | Sequence[int]) -> Array:
+    """Draw a direction of ones and minus ones, more of them along a gradient than against it.
 
     So its product with the gradient is some ``LEAN`` times the gradient's norm. With as many of
     either it may be next to nothing, and whatever is wrong with the gradient's size with it. Errors
-    that are independent of each other are no larger for it. Its elements are about 1 and of several
-    sizes: ones of either sign, as many of each, would hide what is off by the same everywhere.
+    that are independent of each other are no larger for it. There are never as many of either: that
+    would hide what is off by the same everywhere, as where a norm forgets a mean.
 
     Args:
         gradient: Or sums of its elements.
         seed: Of what is left to chance.
-        rounds_alike: Whether products with the direction round as those without: sizes are powers
-            of two then.
     """
     random = np.random.default_rng(seed)
     total, norm = float(np.abs(gradient).sum()), float(np.sqrt(np.square(gradient).sum()))
     along = 0.5 + 0.5 * min(LEAN * norm / total, 1.0) if total else 0.5
     own = np.where(gradient == 0, random.choice([-1.0, 1.0], gradient.shape), np.sign(gradient))
-    shape = gradient.shape
-    own *= random.choice(_POWERS, shape) if rounds_alike else random.uniform(*_SIZES, shape)
-    return np.where(random.random(gradient.shape) < along, own, -own)
+    signs = np.where(random.random(gradient.shape) < along, own, -own)
+    if signs.size >= _FEW and not signs.sum():
+        smallest = np.argmin(np.abs(gradient))
+        signs.flat[smallest] *= -1
+    return signs
 
 
-def outer_leaning(gradient: Array, *, split: int, seed: int) -> Outer:
-    """Draw a direction that leans along a gradient, as an outer product.
+def outer_signs(gradient: Array, *, split: int, seed: int) -> Outer:
+    """Draw a direction of ones and minus ones that leans along a gradient, as an outer product.
 
     The shorter side leans along that part of the gradient that is largest: where all parts are
     alike, as those of a mean are, sums over them are not next to nothing then. The longer side
@@ -127,9 +126,9 @@ def outer_leaning(gradient: Array, *, split: int, seed: int) -> Outer:
     rows = rows.T if is_turned else rows
     squares = np.einsum("ij,ij->i", rows, rows)
     largest = rows[int(np.argmax(squares))] if squares.size else np.zeros(rows.shape[1])
-    short = leaning(largest.astype(np.float64), seed=[seed, 0])
+    short = lean_signs(largest.astype(np.float64), seed=[seed, 0])
     sums = rows @ short.astype(rows.dtype)
-    long = leaning(sums.astype(np.float64), seed=[seed, 1])
+    long = lean_signs(sums.astype(np.float64), seed=[seed, 1])
     left, right = (short, long) if is_turned else (long, short)
     return Outer(left.reshape(shapes[0]), right.reshape(shapes[1]))
 
@@ -210,10 +209,18 @@ def _sums_along(rows: Array, one: Array, two: Array) -> tuple[float, float, floa
     """
     block = rows.astype(np.float64, copy=False)
     total = float(one @ (block @ two))
-    squares = float((one * one) @ ((block * block) @ (two * two)))
+    if _is_signs(one) and _is_signs(two):
+        flat = block.reshape(-1)
+        squares = float(flat @ flat)
+    else:
+        squares = float((one * one) @ ((block * block) @ (two * two)))
     scale = float(np.abs(two).max(initial=0.0)) or 1.0
     weights = (np.abs(two) / scale).astype(rows.dtype)
     magnitudes = scale * float(np.abs(one) @ (np.abs(rows) @ weights))
     if not math.isfinite(magnitudes):
         magnitudes = float(np.abs(one) @ (np.abs(block) @ np.abs(two)))
     return total, squares, magnitudes
+
+
+def _is_signs(array: Array) -> bool:
+    return bool((np.abs(array) == 1).all())

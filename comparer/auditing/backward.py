@@ -19,7 +19,7 @@ import numpy as np
 from padiff.dumpfile import Phase
 from padiff.program import UNIT_ROUNDOFF, count_products, signs_alike, summing_growth
 
-from .adjoint import apart, leaning, look, summed
+from .adjoint import apart, lean_signs, look, summed
 from .forward import Measured, meaningful
 from .limits import LARGEST_GRADIENT_ERROR, NOTHING, RUNS, STEP, STEP_FACTORS, UNDERFLOW
 from .result import Check, Reason
@@ -255,8 +255,7 @@ class _Way:
         self._known, self._value = known, value
         self._point = known.elements(value)
         is_finite = np.isfinite(self._point)
-        direction = leaning(own, seed=[value, turn], rounds_alike=True)
-        self.direction = np.where(is_finite, direction, 0.0)
+        self.direction = np.where(is_finite, lean_signs(own, seed=[value, turn]), 0.0)
         held = _held(known.lowered.terms[value], parts)
         if held:
             self.direction[list(held)] = 0.0
