@@ -26,7 +26,7 @@ a few terms is as small as 0."""
 LARGEST_ERROR = 8.0
 """Of a sound value: root mean square over its elements, each in units of its own rounding. Clean
 models of 140 layers stay below 5 in float32 and below 1 in bfloat16; an output scaled by 1.00003
-stands at 200 (``benchmarks audit``)."""
+stands at 200."""
 LARGEST_ELEMENT = 256.0
 """Of a sound value: its worst element in the same unit. The unit is itself a mean over a few
 random runs, so that one in a million elements gets one that is some ten times too small."""

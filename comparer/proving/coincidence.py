@@ -3,8 +3,9 @@
 A scale of 1, a mask that masks nothing, a limit that nothing reaches: there two functions give the
 same. So what is not the same expression is executed once more, with a second set of weights and
 inputs: each element is multiplied by a random factor, and a weight that is all zeros, as biases
-begin, gets random elements. Signs, other zeros, integers, masks and all that was made from numbers
-stay, and inputs stay within the range that they had.
+begin, gets random elements, unless a leaf without a partner holds the same zeros. Signs, other
+zeros, integers, masks and all that was made from numbers stay, and inputs stay within the range
+that they had.
 """
 
 from __future__ import annotations
