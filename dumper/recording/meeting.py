@@ -72,7 +72,8 @@ class Meeting:
         made = Call(number=secrets.token_hex(8), run=run, count=count)
         self._put(_CALL, asdict(made))
         for entry in self._folder.iterdir():
-            if entry.name != _CALL and _OURS.fullmatch(entry.name):
+            is_old = entry.name != _CALL and made.number not in entry.name  # ranks may answer by now
+            if is_old and _OURS.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
         return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -135,6 +135,25 @@ def test_what_an_earlier_run_offered_is_not_taken(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="these have not finished: 1"):
         write(tmp_path, rank(0, wait_s=0.1))
+
+
+class _Eager(Meeting):
+    """Another rank has waited for the call, and answers as soon as it is there."""
+
+    def _put(self, name: str, content: dict[str, Any]) -> None:
+        super()._put(name, content)
+        call = self.called()
+        if name == "call.json" and call is not None:
+            Meeting.offer(self, call, 1, Offer(folder="theirs"))
+
+
+def test_an_offer_that_comes_with_the_call_is_not_taken_for_an_old_one(tmp_path: Path) -> None:
+    meeting = _Eager(tmp_path / "m")
+
+    offered = meeting.offered(meeting.call("run", 2), 1)
+
+    assert offered is not None
+    assert offered.folder == "theirs"
 
 
 def test_processes_of_another_run_do_not_meet(tmp_path: Path) -> None:
