@@ -72,8 +72,8 @@ class Meeting:
         made = Call(number=secrets.token_hex(8), run=run, count=count)
         self._put(_CALL, asdict(made))
         for entry in self._folder.iterdir():
-            is_old = entry.name != _CALL and made.number not in entry.name  # ranks may answer by now
-            if is_old and _OURS.fullmatch(entry.name):
+            is_answer = made.number in entry.name  # of a rank that has waited for this call
+            if entry.name != _CALL and not is_answer and _OURS.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
         return made
 
