@@ -21,6 +21,7 @@ PARTS = {
     "commands": "WHOLE COMMANDS on real dumps of a GPT and its port",
     "diverging": "COMPARING what diverges against what matches",
     "executing": "EXECUTING both programs of a comparison",
+    "auditing": "AUDITING models that are right, operator by operator",
     "pairing": "PAIRING large trees",
     "growth": "GROWING: ten times the calls, bytes or depth, ten times the processor time",
     "scale": "SIMULATING many ranks: indexes without elements, tasks on two processes",

@@ -34,7 +34,7 @@ COUNTS = {
     "startup": 3 + 1,
 }
 """Figures of a part."""
-ELSEWHERE = {"dumping", "localisation", "pairing", "scale"}
+ELSEWHERE = {"auditing", "dumping", "localisation", "pairing", "scale"}
 """Parts whose figures are counted in tests of their own."""
 LONG = {"commands", "diverging", "executing", "growth", "whole"}
 """Parts that take most of a minute even at sizes at which times mean nothing."""
@@ -62,6 +62,16 @@ def test_a_part_gives_all_its_figures(part: str) -> None:
 
     assert len(found) == COUNTS[part]
     assert all(figure.detail for figure in found if figure.budget)
+
+
+def test_the_auditing_part_measures_kinds_of_operators() -> None:
+    module = importlib.import_module("benchmarks.auditing")
+
+    found = {figure.name: figure for figure in distinct(module.figures(scale=Scale.TINY))}
+
+    assert [name for name, one in found.items() if one.budget.endswith("MISSED")] == []
+    assert 0 < found["torch float32: conv2d"].value < 8
+    assert {"torch bfloat16: conv2d", "paddle float32: conv2d", "paddle: holes"} < set(found)
 
 
 def test_trees_of_the_pairing_part_are_paired() -> None:

@@ -14,13 +14,14 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import padiff
+from benchmarks.score.architectures import ARCHITECTURES
 from padiff.dumper.adapters.torch_operators import TorchOperators
-from padiff.dumper.recording.programrecorder import ProgramRecorder
 from padiff.dumpfile import ConfigError, LeafKind, Mode, open_dump
+from tests.support.clean_models import record_torch
+from tests.support.oracles import TorchOracle
 from tests.support.planted_authors import MODELS
 from tests.support.programs import Recorded
 
@@ -43,34 +44,6 @@ class _Wrapped(nn.Module):
 
     def forward(self, *args: Thing) -> Thing:
         return self.function(self, *args)
-
-
-class _Missed(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes what torch computes in the forward pass while no recorded operator runs."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen = 0
-        self.missed: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Thing, types: Thing, args: Thing = (), kwargs: Thing = None
-    ) -> Thing:
-        self.seen += 1
-        if torch._C._current_graph_task_id() == -1 and not _is_known():
-            self.missed.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def _is_known() -> bool:
-    """Return whether a recorded operator runs, or padiff itself asked torch for something."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None:
-        code, module = frame.f_code, frame.f_globals.get("__name__", "")
-        if code is ProgramRecorder.run.__code__ or module.startswith("padiff."):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def recorded(
@@ -99,25 +72,16 @@ def test_an_array_that_becomes_a_tensor_in_a_step_is_an_input(
     assert len(found.leaves(LeafKind.INPUT)) == 2
 
 
-def watched(model: nn.Module, inputs: dict[str, Any], folder: Path) -> _Missed:
-    """Record a model while a dispatch mode looks at all that torch does."""
-    oracle = _Missed()
-    with padiff.record(model, name="model", out=folder) as recorder, oracle:
-        output = model(**inputs)
-        first = output[0] if not hasattr(output, "logits") else output.logits
-        first.float().mean().backward()
-    assert Recorded.read(recorder.path).names
-    return oracle
-
-
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_no_forward_computation_is_outside_the_program(name: str, tmp_path: Path) -> None:
-    model, inputs = MODELS[name]()
+    oracle = TorchOracle()
 
-    oracle = watched(model.eval(), inputs, tmp_path)
+    found = Recorded.read(record_torch(name, tmp_path, oracle=oracle))
 
     assert oracle.seen > 50
     assert oracle.missed == []
+    assert found.leaves(LeafKind.HOLE) == []
+    assert found.leaves(LeafKind.PARAMETER)
 
 
 @pytest.mark.parametrize("name", MODELS)
