@@ -49,7 +49,8 @@ class Watch(Protocol):
         """Call back around each update of any optimizer, before with its gradients unscaled.
 
         Args:
-            before: Gets the optimizer that is about to change its parameters.
+            before: Gets the optimizer that is about to change its parameters. Not called where it
+                takes a closure, which computes the gradients and may begin another step.
             after: Gets it again, and whether it changed them: a gradient scaler may have skipped
                 the update, and then ``before`` was not called.
         """

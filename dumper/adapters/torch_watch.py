@@ -14,7 +14,7 @@ from torch.optim.optimizer import (
 from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Handle, Module, Tensor
@@ -51,8 +51,9 @@ class TorchWatch:
         """Use torch's hooks for all optimizers, and ask each scaler whether it came to one."""
         count = 0
 
-        def begins(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
-            before(optimizer)
+        def begins(optimizer: Optimizer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+            if [*args[1:], kwargs.get("closure")][0] is None:
+                before(optimizer)
 
         def ended(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
             nonlocal count

@@ -55,6 +55,8 @@ class Update:
     """Called when an optimizer has become known: what it keeps belongs to the update."""
     rates: list[float] | None = None
     """Learning rates in force; None where nobody told."""
+    _begun: set[int] = field(default_factory=set)
+    """Identities of the optimizers that ``begins`` was called with."""
     _clipped: dict[Hashable, Kept] = field(default_factory=dict)
     _squares: dict[Hashable, float] = field(default_factory=dict)
     _handles: list[Handle] = field(default_factory=list)
@@ -139,11 +141,12 @@ class Update:
         if self.is_stopped or not self.state.is_recorded:
             return
         self.seen = True
-        self._know(optimizer)
+        self.expect(optimizer)
         trainer, identity = self.adapter.trainer, self.adapter.identity
         if optimizer is None:
             self._capture(None)
             return
+        self._begun.add(id(optimizer))
         trained = {identity(tensor) for tensor in trainer.trained(optimizer)}
         self._capture(trained, scale=trainer.gradient_scale(optimizer))
         self.rates = [*(self.rates or []), *trainer.learning_rates(optimizer)]
@@ -169,11 +172,13 @@ class Update:
             optimizer: What was to change the weights.
             is_changed: Whether it did; a gradient scaler may have skipped it.
         """
-        self._know(optimizer)
+        self.expect(optimizer)
         if is_changed and self.state.is_recorded:
+            if id(optimizer) not in self._begun:
+                self.begins(optimizer)
             self._capture(None)
 
-    def _know(self, optimizer: Optimizer | None) -> None:
+    def expect(self, optimizer: Optimizer | None) -> None:
         """Note an optimizer that was not known when the step began."""
         if optimizer is not None and not any(optimizer is known for known in self.optimizers):
             self.optimizers = (*self.optimizers, optimizer)

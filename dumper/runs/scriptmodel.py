@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from padiff.dumper.adapter import Adapter, Model, Module
+    from padiff.dumper.trainer import Optimizer
 
-__all__ = ["Choice", "Entered", "entered", "is_inside_update"]
+__all__ = ["Choice", "Entered", "entered", "update_around"]
 
 OUR_PACKAGE = __name__.partition(".")[0]
 ENTRIES = ("forward", "training_step")
@@ -99,13 +100,14 @@ def entered(adapter: Adapter, module: Module, frame: FrameType | None) -> Entere
     return found
 
 
-def is_inside_update(adapter: Adapter, frame: FrameType | None) -> bool:
-    """Return whether an optimizer called the code that runs, as LBFGS calls its closure."""
+def update_around(adapter: Adapter, frame: FrameType | None) -> Optimizer | None:
+    """Return the optimizer that called the code that runs, as LBFGS calls its closure."""
     while frame is not None:
-        if adapter.trainer.is_optimizer(_receiver(frame)):
-            return True
+        receiver = _receiver(frame)
+        if adapter.trainer.is_optimizer(receiver):
+            return receiver
         frame = frame.f_back
-    return False
+    return None
 
 
 def _receiver(frame: FrameType) -> object:

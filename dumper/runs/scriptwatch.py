@@ -20,7 +20,7 @@ from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
 
 from .handupdates import HandUpdates
 from .provided import Provided
-from .scriptmodel import Choice, Entered, entered, is_inside_update
+from .scriptmodel import Choice, Entered, entered, update_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -334,6 +334,9 @@ class ScriptWatch:
         only_evaluated = step.is_trained and not step.in_training_mode
         if is_training and only_evaluated and current is not None and not current.arrived:
             recorder.steps.restart()  # what came before in eval mode was no training
+        if recorder.steps.current is not None:
+            with recorder.contained():
+                recorder.steps.current.update.expect(update_around(adapter, sys._getframe()))
         step.is_trained = True
         step.in_training_mode = step.in_training_mode or is_training
         self._learns_in_training_mode = self._learns_in_training_mode or is_training
@@ -348,7 +351,7 @@ class ScriptWatch:
         frame = sys._getframe()
         with recorder.contained():
             if by_hand.happened():
-                step.is_updated = not is_inside_update(adapter, frame)
+                step.is_updated = update_around(adapter, frame) is None
                 current = recorder.steps.current
                 if step.is_updated and current is not None:
                     current.update.happened()

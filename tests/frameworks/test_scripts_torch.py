@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import padiff
+from padiff.comparer import Verdict
 from padiff.dumpfile import LeafKind, Phase, Role, open_dump
 from padiff.program import read_program
 from tests.support.recording import Recorded
@@ -67,6 +69,40 @@ def test_what_an_optimizer_keeps_is_known_where_the_script_makes_it(tmp_path: Pa
     assert sum(one.name == "torch.Tensor.mul_" for one in update) == 2 * sum(
         one.name == "torch.Tensor.lerp_" for one in update
     )
+
+
+SCHEDULED = """
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+def closure():
+    optimizer.zero_grad()
+    loss = model(ones(4, 3)).mean()
+    loss.backward()
+    return loss
+for step in range(3):
+    UPDATE
+    schedule.step()
+"""
+
+
+def test_an_update_that_calls_the_model_is_recorded_as_one_that_comes_after(tmp_path: Path) -> None:
+    dumps = []
+    for update in ("closure(); optimizer.step()", "optimizer.step(closure)"):
+        body = SCHEDULED.replace("UPDATE", update)
+        dumps.append(recorded(script(tmp_path, "torch", body), name=f"m{len(dumps)}"))
+
+    found = padiff.compare(*dumps)
+
+    assert found.verdict is Verdict.MATCH
+    rates = [[Recorded.read(dump, step).array(Role.LR) for step in range(3)] for dump in dumps]
+    assert rates[0] == rates[1] == [1e-3, 5e-4, 2.5e-4]
+    for step in range(3):
+        after, around = (
+            [(one.role, one.slot) for one in Recorded.read(dump, step).index.records]
+            for dump in dumps
+        )
+        assert sorted(after) == sorted(around)
 
 
 WRAPPED = """
