@@ -44,6 +44,8 @@ LEFT_OTHERWISE = "on the way to an update that differs: judged by what it leaves
 """The reason of a gradient that clipping changed, where the update alone is at fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
+_TAKEN = frozenset({Role.INPUT, Role.GRAD_INPUT})
+"""Roles of what comes into a call, and of its gradient."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
 """Roles of what no program need have made."""
 
@@ -385,9 +387,13 @@ def _is_inside(pair: JudgedPair) -> bool:
 
 
 def _is_left_out(pair: JudgedPair) -> bool:
-    """Return whether only one side has what a call inside the model takes or gives."""
-    is_call = pair.end.call is not None and bool(pair.end.address.module)
-    return pair.fatal and pair.verdict is Verdict.MISSING and is_call
+    """Return whether only one side has what a call inside the model takes or gives.
+
+    Or what the model takes: a mask that the other one makes itself, what it does not read.
+    """
+    address = pair.end.address
+    is_way = pair.end.call is not None and (bool(address.module) or address.role in _TAKEN)
+    return pair.fatal and pair.verdict is Verdict.MISSING and is_way
 
 
 def _is_lone_weight(pair: JudgedPair) -> bool:

@@ -102,6 +102,46 @@ def test_another_expression_of_the_same_function_is_executed(tmp_path: Path) -> 
     assert found.function.largest < 1e-12
 
 
+class _Masked(nn.Module):
+    """Attention that is given its mask, makes the same one itself, or has no use for it."""
+
+    def __init__(self, *, is_read: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.q, self.k, self.v, self.is_read = *(nn.Linear(16, 16) for _ in range(3)), is_read
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        if mask is None or not self.is_read:
+            mask = torch.full((6, 6), -1e9).triu(1)
+        scores = self.q(x) @ self.k(x).mT * 0.25 + mask
+        result: torch.Tensor = x + torch.softmax(scores, -1) @ self.v(x)
+        return result
+
+
+@pytest.mark.parametrize("is_candidate", [False, True])
+@pytest.mark.parametrize(
+    ("mask", "is_read", "verdict"),
+    [
+        (torch.full((6, 6), -1e9).triu(1), True, Verdict.MATCH),
+        (torch.zeros(6, 6), True, Verdict.DIVERGED),
+        (torch.zeros(6, 6), False, Verdict.MATCH),
+    ],
+)
+def test_an_input_that_one_side_alone_is_given_is_judged_by_the_function(
+    mask: torch.Tensor, is_read: bool, verdict: Verdict, is_candidate: bool, tmp_path: Path
+) -> None:
+    dumps = []
+    for given in ((), (mask,)):
+        model = _Masked(is_read=is_read)
+        with padiff.record(model, name=f"m{len(given)}", out=tmp_path) as one:
+            model(torch.from_numpy(X), *given).square().mean().backward()
+        dumps.append(one.path)
+
+    found = padiff.compare(*dumps[:: 1 if is_candidate else -1])
+
+    assert found.verdict is verdict
+
+
 def test_the_question_does_not_depend_on_the_dtype(tmp_path: Path) -> None:
     written_out = _Net(_Attention(is_written_out=False))
 
