@@ -166,19 +166,20 @@ class ProgramRecorder:
         self._live: dict[int, _Live] = {}
         self._by_content: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
         """Values by their shape and their digest."""
+        self._own: set[int] = set()
+        """Values that are leaves of the model's own, or what an optimizer keeps."""
         self._written: dict[Hashable, list[int]] = {}
         """Values that were written in place, by their memory, in order."""
         self._handles: list[Handle] = []
         self._watched: dict[int, tuple[int, ...] | None] = {}
         """Values whose gradient is awaited, with its shape where they are spread over processes."""
         self._is_closed = self._has_gradients = self._is_building = False
+        self._is_updating = self._is_spread = False
+        """Whether the operator that is being recorded belongs to the update; whether a tensor was
+        met that is spread over processes."""
         self._followed = Followed(taken, self._memory_of, self._is_made)
-        self._is_updating = False
-        """Whether the operator that is being recorded belongs to the update."""
         self._pending: set[int] = set()
         """Values that a collective is still making: stored when something takes them."""
-        self._is_spread = False
-        """Whether a tensor was met that is spread over processes."""
         self.is_paused = False
         """Whether what runs is no part of the step."""
         self._bare: set[int] = set()
@@ -768,6 +769,8 @@ class ProgramRecorder:
         stored = stored or self._store(tensor, None)
         key = stored.digest, stamp[1]
         found = None if kind is not None else self._by_content[key[1]].get(key[0])
+        if found in self._own and self._is_filled(tensor):
+            found = None  # zeros are no bias, because that is zero, too
         if found is None:
             kind = kind or self._leaf_kind(tensor, key, is_made=is_made)
             if kind not in _HELD:
@@ -821,10 +824,17 @@ class ProgramRecorder:
         self.holes += kind is LeafKind.HOLE
         if kind in _COMPUTED:
             self._leaves[key] = stored
-        dtype = self._dtype(tensor)
-        return self._builder.add_value(
-            dtype=dtype, shape=key[1], content=stored, kind=kind, name=name
+        value = self._builder.add_value(
+            dtype=self._dtype(tensor), shape=key[1], content=stored, kind=kind, name=name
         )
+        if kind in _HELD:
+            self._own.add(value)
+        return value
+
+    def _is_filled(self, tensor: Tensor) -> bool:
+        """Return whether all elements of a tensor are the same."""
+        array = self._adapter.snapshot(tensor)
+        return bool((array == array.flat[:1]).all())
 
     def _taken_again(self, value: int, tensor: Tensor, own: Tensor) -> None:
         """Store a value of the update that a forward pass takes, or one that has just arrived.

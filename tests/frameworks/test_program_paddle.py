@@ -530,6 +530,20 @@ def test_the_optimizer_is_no_part_of_the_forward_program(tmp_path: Path) -> None
         assert Recorded.read(recorder.path, step).forward_names == ["linear", "square", "mean"]
 
 
+def test_zeros_that_an_optimizer_begins_with_are_no_bias(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3))
+    optimizer = paddle.optimizer.Adam(parameters=model.parameters())
+
+    with padiff.record(model, name="model", out=tmp_path, optimizer=optimizer) as recorder:
+        model(paddle.randn([2, 4])).mean().backward()
+        optimizer.step()
+
+    found = Recorded.read(recorder.path)
+    taken = [found.inputs(at) for at, name in enumerate(found.names) if name == "adam_"]
+    weights = set(found.leaves(LeafKind.PARAMETER))
+    assert [len(weights.intersection(one)) for one in taken] == [1] * 4
+
+
 def test_program_none_records_none(tmp_path: Path) -> None:
     model = nn.Linear(3, 3)
     with padiff.record(model, name="model", out=tmp_path, program=False) as recorder:
