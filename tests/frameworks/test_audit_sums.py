@@ -1,4 +1,4 @@
-"""Gradients that take each other off in the sums of a backward pass are rounding, and not blamed."""
+"""Gradients that take each other off in sums of a backward pass are rounding, and not blamed."""
 
 from __future__ import annotations
 
