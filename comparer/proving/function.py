@@ -320,8 +320,10 @@ class _Comparison:
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing
             )
-        other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
-        if other is not None:
+        is_hidden = effect is not None and effect.is_hidden
+        is_open = exact and (is_hidden or not differing)
+        other = refuted(self.sides, self.leaves, exact, is_hidden=is_hidden) if is_open else None
+        if other is not None and not differing:
             sides, numbering = form()
             cause = find_cause(sides, other[0], numbering, other[1], agree)
         answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)
