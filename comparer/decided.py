@@ -19,7 +19,7 @@ from .result import JudgedPair, Looked, Verdict
 from .settings import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from padiff.dumpfile import StepFile
     from padiff.program import Operator, RecordedProgram
@@ -159,6 +159,7 @@ def explain_by_rounding(
     )
     is_cut_alike = known.runs_like(found)
     is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in (known, found))
+    is_plain = is_whole and all(one.end.address.role is not Role.WEIGHT_GRAD for _, one in open_)
     proven = frozenset() if update is None else update.proven
     is_computed = executed.is_trusted(0) or executed.is_trusted(1)
     reason = RECOMPUTED if is_computed else ROUNDING
@@ -172,6 +173,7 @@ def explain_by_rounding(
             continue
         is_backward = pair.end.address.phase is Phase.BACKWARD
         is_open = _is_left_out(pair) and (is_whole or not is_backward)
+        is_open = is_open or (is_plain and _is_off_the_way(pair, known, found, records, record))
         if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
             words = OTHERWISE if is_same or not _is_on_the_way(pair, way) else LEFT_ALIKE
             words = LEFT_OTHERWISE if words is LEFT_ALIKE and is_update_other else words
@@ -251,6 +253,16 @@ class _Sound:
         is_of_program = is_made and info.phase is not Phase.UPDATE
         is_sound = self._is_trusted or info.value in self._rows
         return is_of_program and info.value is not None and is_sound
+
+    @property
+    def has_loss(self) -> bool:
+        """Return whether the program goes on to a loss."""
+        borders = {} if self._recorded is None else self._recorded.borders
+        return any(self._records[one].role is Role.LOSS for one in borders)
+
+    def lacks(self, records: Iterable[int]) -> bool:
+        """Return whether there is nothing in any of some records: no gradient arrived."""
+        return all(self._records[record].value is None for record in records)
 
     def reads_frozen(self, record: int) -> bool:
         """Return whether a record is of a weight that does not train, and that an operator reads.
@@ -388,6 +400,27 @@ def _is_left_out(pair: JudgedPair) -> bool:
     """Return whether only one side has what a call inside the model takes or gives."""
     is_call = pair.end.call is not None and bool(pair.end.address.module)
     return pair.fatal and pair.verdict is Verdict.MISSING and is_call
+
+
+def _is_off_the_way(
+    pair: JudgedPair, known: _Sound, found: _Sound, records: tuple[int, ...], record: int | None
+) -> bool:
+    """Return whether a loss that is compared rests on an output of the model on one side alone.
+
+    One form makes its loss of the logarithms that it returns, another one of what these are made
+    of. That side's gradient follows from its program, and the other side has none.
+    """
+    address = pair.end.address
+    if record is None or address.module or address.role is not Role.GRAD_OUTPUT:
+        return False
+    if not (known.has_loss and found.has_loss):
+        return False  # the gradients say what it is
+    sides = (known, records), (found, (record,))
+    lacking = [side.lacks(ids) for side, ids in sides]
+    return sorted(lacking) == [False, True] and all(
+        is_lacking or all(map(side.holds, ids))
+        for is_lacking, (side, ids) in zip(lacking, sides, strict=True)
+    )
 
 
 def _is_lone_weight(pair: JudgedPair) -> bool:
