@@ -44,6 +44,8 @@ LEFT_OTHERWISE = "on the way to an update that differs: judged by what it leaves
 """The reason of a gradient that clipping changed, where the update alone is at fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
+REMADE = "one side computes what the other one holds, and both programs compute the same"
+"""The reason of a weight of another parametrization, and of its gradient."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
 """Roles of what no program need have made."""
 
@@ -166,21 +168,29 @@ def explain_by_rounding(
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
+        if is_same and _is_remade(pair, executed):
+            explained[place] = _explained(pair, Verdict.SKIPPED, REMADE)
+            continue
         if _is_lone_weight(pair):
             side, lone = (known, records[0]) if record is None else (found, record)
             if is_same and side.reads_frozen(lone):
                 explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
             continue
         is_backward = pair.end.address.phase is Phase.BACKWARD
-        is_open = _is_left_out(pair) and (is_whole or not is_backward)
-        is_open = is_open or (is_plain and _is_off_the_way(pair, known, found, records, record))
+        is_open = (_is_left_out(pair) and (is_whole or not is_backward)) or (
+            is_plain and _is_off_the_way(pair, known, found, records, record)
+        )
         if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
             words = OTHERWISE if is_same or not _is_on_the_way(pair, way) else LEFT_ALIKE
             words = LEFT_OTHERWISE if words is LEFT_ALIKE and is_update_other else words
             explained[place] = _explained(pair, Verdict.SKIPPED, words)
             continue
-        is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
-        is_sound = is_sound and not (is_backward and executed.function.is_coincidence)
+        is_sound = (
+            all(map(known.holds, records))
+            and record is not None
+            and found.holds(record)
+            and not (is_backward and executed.function.is_coincidence)
+        )
         if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
             pair, proven
         ):
@@ -207,6 +217,7 @@ def _open_pairs(
                 (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
                 or _is_lone_weight(pair)
                 or _is_left_out(pair)
+                or _is_remade(pair, executed)
                 or (executed.is_recomputed and pair.is_partial)
             )
         ):
@@ -420,6 +431,15 @@ def _is_off_the_way(
     return sorted(lacking) == [False, True] and all(
         is_lacking or all(map(side.holds, ids))
         for is_lacking, (side, ids) in zip(lacking, sides, strict=True)
+    )
+
+
+def _is_remade(pair: JudgedPair, executed: Execution) -> bool:
+    """Return whether a side computes what the other one holds, or what that is computed from."""
+    ends = pair.reference, pair.candidate
+    return pair.end.address.role in {Role.WEIGHT, Role.WEIGHT_GRAD} and any(
+        end is not None and end.address.phase is not Phase.UPDATE and end.address.name in names
+        for end, names in zip(ends, executed.function.remade, strict=True)
     )
 
 

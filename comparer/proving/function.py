@@ -145,6 +145,7 @@ class _Comparison:
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
             alike=frozenset() if differences or unjudged else frozenset(self._alike()),
+            remade=(self._names_of_remade(0), self._names_of_remade(1)),
             leaves=self._count_leaves(),
             lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
@@ -214,6 +215,11 @@ class _Comparison:
         """Count the pairs of leaves that the forward pass takes, or could."""
         values = self.sides[1].program.values
         return sum(values[one].kind not in _TAKEN for one in self.leaves.pairs)
+
+    def _names_of_remade(self, which: int) -> frozenset[str]:
+        """Return the names of what one side holds and the other one computes, and of what from."""
+        values = self.sides[which].program.values
+        return frozenset(values[one].name for one in self.leaves.remade[which])
 
     def _count_lone(self, which: int) -> int:
         """Count the leaves without a partner that the forward pass takes."""
