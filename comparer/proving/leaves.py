@@ -250,9 +250,7 @@ def _part_remade(
             leaves.remade[which].update(ids - computed.unequal[which])
 
 
-def _without_partner(
-    leaves: Leaves, own: tuple[set[int], set[int]]
-) -> tuple[set[int], set[int]]:
+def _without_partner(leaves: Leaves, own: tuple[set[int], set[int]]) -> tuple[set[int], set[int]]:
     """Return the leaves without a partner, of both sides."""
     taken = {one for pair in leaves.pairs.values() for one in pair.reference}
     return own[0] - taken - leaves.drawn[0], own[1] - leaves.pairs.keys() - leaves.drawn[1]
