@@ -19,7 +19,7 @@ from .result import JudgedPair, Looked, Verdict
 from .settings import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from padiff.dumpfile import StepFile
     from padiff.program import Operator, RecordedProgram
@@ -46,6 +46,8 @@ COMPUTED = "the other side computes it: it does not train, and both programs com
 """The reason of a weight without partner, where execution finds no fault."""
 _TAKEN = frozenset({Role.INPUT, Role.GRAD_INPUT})
 """Roles of what comes into a call, and of its gradient."""
+REMADE = "one side computes what the other one holds, and both programs compute the same"
+"""The reason of a weight of another parametrization, and of its gradient."""
 _NUMBERS = frozenset({Role.RESULT, Role.LR, Role.NAMED, Role.LOSS})
 """Roles of what no program need have made."""
 
@@ -161,26 +163,36 @@ def explain_by_rounding(
     )
     is_cut_alike = known.runs_like(found)
     is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in (known, found))
+    is_plain = is_whole and all(one.end.address.role is not Role.WEIGHT_GRAD for _, one in open_)
     proven = frozenset() if update is None else update.proven
     is_computed = executed.is_trusted(0) or executed.is_trusted(1)
     reason = RECOMPUTED if is_computed else ROUNDING
     explained: dict[int, JudgedPair] = {}
     for place, pair in open_:
         records, record = judgement.records[place]
+        if is_same and _is_remade(pair, executed):
+            explained[place] = _explained(pair, Verdict.SKIPPED, REMADE)
+            continue
         if _is_lone_weight(pair):
             side, lone = (known, records[0]) if record is None else (found, record)
             if is_same and side.reads_frozen(lone):
                 explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
             continue
         is_backward = pair.end.address.phase is Phase.BACKWARD
-        is_open = _is_left_out(pair) and (is_whole or not is_backward)
+        is_open = (_is_left_out(pair) and (is_whole or not is_backward)) or (
+            is_plain and _is_off_the_way(pair, known, found, records, record)
+        )
         if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
             words = OTHERWISE if is_same or not _is_on_the_way(pair, way) else LEFT_ALIKE
             words = LEFT_OTHERWISE if words is LEFT_ALIKE and is_update_other else words
             explained[place] = _explained(pair, Verdict.SKIPPED, words)
             continue
-        is_sound = all(map(known.holds, records)) and record is not None and found.holds(record)
-        is_sound = is_sound and not (is_backward and executed.function.is_coincidence)
+        is_sound = (
+            all(map(known.holds, records))
+            and record is not None
+            and found.holds(record)
+            and not (is_backward and executed.function.is_coincidence)
+        )
         if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
             pair, proven
         ):
@@ -207,6 +219,7 @@ def _open_pairs(
                 (pair.fatal and (pair.verdict is Verdict.DIVERGED or _is_inside(pair)))
                 or _is_lone_weight(pair)
                 or _is_left_out(pair)
+                or _is_remade(pair, executed)
                 or (executed.is_recomputed and pair.is_partial)
             )
         ):
@@ -253,6 +266,16 @@ class _Sound:
         is_of_program = is_made and info.phase is not Phase.UPDATE
         is_sound = self._is_trusted or info.value in self._rows
         return is_of_program and info.value is not None and is_sound
+
+    @property
+    def has_loss(self) -> bool:
+        """Return whether the program goes on to a loss."""
+        borders = {} if self._recorded is None else self._recorded.borders
+        return any(self._records[one].role is Role.LOSS for one in borders)
+
+    def lacks(self, records: Iterable[int]) -> bool:
+        """Return whether there is nothing in any of some records: no gradient arrived."""
+        return all(self._records[record].value is None for record in records)
 
     def reads_frozen(self, record: int) -> bool:
         """Return whether a record is of a weight that does not train, and that an operator reads.
@@ -394,6 +417,36 @@ def _is_left_out(pair: JudgedPair) -> bool:
     address = pair.end.address
     is_way = pair.end.call is not None and (bool(address.module) or address.role in _TAKEN)
     return pair.fatal and pair.verdict is Verdict.MISSING and is_way
+
+
+def _is_off_the_way(
+    pair: JudgedPair, known: _Sound, found: _Sound, records: tuple[int, ...], record: int | None
+) -> bool:
+    """Return whether a loss that is compared rests on an output of the model on one side alone.
+
+    One form makes its loss of the logarithms that it returns, another one of what these are made
+    of. That side's gradient follows from its program, and the other side has none.
+    """
+    address = pair.end.address
+    if record is None or address.module or address.role is not Role.GRAD_OUTPUT:
+        return False
+    if not (known.has_loss and found.has_loss):
+        return False  # the gradients say what it is
+    sides = (known, records), (found, (record,))
+    lacking = [side.lacks(ids) for side, ids in sides]
+    return sorted(lacking) == [False, True] and all(
+        is_lacking or all(map(side.holds, ids))
+        for is_lacking, (side, ids) in zip(lacking, sides, strict=True)
+    )
+
+
+def _is_remade(pair: JudgedPair, executed: Execution) -> bool:
+    """Return whether a side computes what the other one holds, or what that is computed from."""
+    ends = pair.reference, pair.candidate
+    return pair.end.address.role in {Role.WEIGHT, Role.WEIGHT_GRAD} and any(
+        end is not None and end.address.phase is not Phase.UPDATE and end.address.name in names
+        for end, names in zip(ends, executed.function.remade, strict=True)
+    )
 
 
 def _is_lone_weight(pair: JudgedPair) -> bool:

@@ -80,6 +80,12 @@ SUMMING = frozenset({
 })  # fmt: skip
 """Primitives that round inside: each of their terms is off, not only their result."""
 
+_REPEATING = frozenset({
+    "add", "copysign", "div", "expand", "gather", "maximum", "minimum", "mul", "pick", "pow", "sub",
+    "take", "where", "windows",
+})  # fmt: skip
+"""Primitives that may take an element several times, so that its gradient is a sum."""
+
 _FROM_THE_LARGEST = frozenset({"log_softmax", "logsumexp", "softmax"})
 """Of those, what takes the largest element off all others first: equal ones stay equal."""
 
@@ -148,6 +154,7 @@ class Rounding:
         seed: int,
         known: KnownErrors | None = None,
         by_value: bool = False,
+        sums_back: bool = False,
     ) -> None:
         """Draw the errors from a seed.
 
@@ -159,16 +166,18 @@ class Rounding:
             by_value: Whether equal elements of an array get equal errors, and products of matrices
                 those of adding in order, as in a kernel: where tokens are all the same, their
                 errors are, too, and add up. It takes several times as long.
+            sums_back: Whether to make the errors of a backward pass, too: the gradient of what is
+                broadcast is a sum, which rounds however much of it another operand takes off.
         """
         self.units, self.seed, self.known = units, seed, known or KnownErrors()
         self.held: Mapping[int, Array] = {}
         """Results of choices that no error turns, by term."""
-        self._by_value = by_value
+        self._by_value, self._sums_back = by_value, sums_back
 
     def disturb_operands(self, node: Node, operands: Sequence[Array]) -> list[Array]:
         """Return what a primitive takes, with errors where it rounds its terms."""
         if node.primitive not in SUMMING:
-            return list(operands)
+            return self._disturb_repeated(node, operands) if self._sums_back else list(operands)
         unit = unit_of_terms(node, operands, self.units.get(node.operator, 0.0))
         if node.primitive in _FROM_THE_LARGEST:
             told: dict[str, Any] = dict(node.attributes)
@@ -177,6 +186,13 @@ class Rounding:
                 largest = np.max(operands[0], axes, keepdims=True, initial=-np.inf)
                 off = self._disturbed(node, 0, operands[0] - largest, unit)
                 return [np.where(np.isfinite(largest), largest + off, operands[0])]
+        return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
+
+    def _disturb_repeated(self, node: Node, operands: Sequence[Array]) -> list[Array]:
+        """Return operands, with errors where an element may be taken several times."""
+        if node.primitive not in _REPEATING:
+            return list(operands)
+        unit = self.units.get(node.operator, 0.0)
         return [self._disturbed(node, at, each, unit) for at, each in enumerate(operands)]
 
     def disturb_results(

@@ -16,7 +16,7 @@ from .backward import Readers, measure_gradient
 from .forward import Measured, measure_value
 from .result import Audit, AuditedValue, Check, Reader, Reason, Soundness
 from .sharing import Answers
-from .slices import KnownProgram
+from .slices import KnownProgram, carrying_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -188,7 +188,7 @@ def _holds_unwritten(known: KnownProgram, value: Value, unwritten: set[int]) -> 
 def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[AuditedValue]:
     """Audit gradients, in the order in which their values were made."""
     readers = Readers(known)
-    holes = [one.id for one in known.program.values if one.kind is LeafKind.HOLE]
+    holes = [*_holes_with_gradients(known)]
     for value in known.program.values:
         if holes and value.id < holes[-1]:
             continue  # what the hole was computed from is not known: it may be this value
@@ -201,6 +201,20 @@ def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audi
             )
             if found is not None:
                 yield found
+
+
+def _holes_with_gradients(known: KnownProgram) -> Iterator[int]:
+    """Yield the values from nowhere through which gradients flow, by id.
+
+    One got a gradient, or is inside a function with a backward pass of its own. A table that is
+    kept as a plain attribute hands none on.
+    """
+    operators, carrying = known.program.operators, carrying_gradients(known.recorded)
+    inside = {value for one in operators if one.id in carrying for value in one.taken}
+    for one in known.program.values:
+        is_open = one.id in inside or known.recorded.got_gradient(one.id)
+        if one.kind is LeafKind.HOLE and is_open:
+            yield one.id
 
 
 def _tried(

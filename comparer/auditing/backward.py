@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -483,16 +482,21 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
     """Measure with the step that suits the value, and say how much is in doubt.
 
     A step may be too large, over a kink, or too small for what is added to the value. At the best,
-    the next one finds the same (Ridders, Accurate computation of F'(x) and F'(x)F''(x), 1982).
+    the next one finds the same (Ridders, Accurate computation of F'(x) and F'(x)F''(x), 1982), who
+    stops where results change much more again, too.
     """
     steps = [STEP * factor * way.smallest for factor in STEP_FACTORS]
-    slopes = [way.slopes(step) for step in steps]
-    found = [way.weighted(each) for each in slopes]
-    changes = [
-        _change(*pair) + way.unresolved / step
-        for step, pair in zip(steps, pairwise(found), strict=False)
-    ]
-    best = _stable(changes)
+    slopes: list[list[Array]] = []
+    found: list[list[Array]] = []
+    changes: list[float] = []
+    for step in steps:
+        slopes.append(way.slopes(step))
+        found.append(way.weighted(slopes[-1]))
+        if len(found) > 1:
+            changes.append(_change(*found[-2:]) + way.unresolved / steps[len(changes)])
+            if changes[-1] > _GROWN * min(changes):
+                break  # a function that is bounded, as the sine is, has no slope over longer steps
+    best = changes.index(min(changes))
     terms, step = found[best], steps[best]
     moved = [
         sum(float((off - one).sum()) for off, one in zip(each, terms, strict=True))
@@ -505,21 +509,6 @@ def _look_closer(way: _Way) -> tuple[list[Array], _Doubt]:
         rounding=math.hypot(rounding, way.in_order(slopes[best])),
         addends=way.addends(terms),
     )
-
-
-def _stable(changes: Sequence[float]) -> int:
-    """Return where results change least, before they first change much more again.
-
-    Ridders stops there too: a function that is bounded, as the sine is, has no slope over steps
-    that are many times as long as its period, and finds none however long they get.
-    """
-    best = 0
-    for number, change in enumerate(changes):
-        if change > _GROWN * changes[best]:
-            break
-        if change < changes[best]:
-            best = number
-    return best
 
 
 _GROWN = 1e3

@@ -364,7 +364,8 @@ class KnownProgram:
             part: Of this program.
             changed: Elements by value id that stand for recorded ones. What was chosen of equal
                 ones stays so then.
-            seed: Of the random errors to make; None makes none.
+            seed: Of the random errors to make; None makes none. With changed elements, those of a
+                backward pass are among them.
             alike: What was found of errors that are as alike as what they are of; None draws each
                 by itself.
 
@@ -376,7 +377,13 @@ class KnownProgram:
         rounding = None
         if seed is not None:
             is_alike = alike is not None
-            rounding = Rounding(self.units, seed=seed, known=alike, by_value=is_alike)
+            rounding = Rounding(
+                self.units,
+                seed=seed,
+                known=alike,
+                by_value=is_alike,
+                sums_back=changed is not None,
+            )
         leaves.update(changed or {})
         chosen = None if changed is None else self.chosen
         found = execute(self.lowered, leaves, [part.wanted], rounding=rounding, chosen=chosen)

@@ -18,6 +18,7 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF
 
 from .executed import Runs
+from .hidden import Errors, Rounded
 from .results import READ
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _is_varied(value: Value) -> bool:
 
 
 def refuted(
-    sides: tuple[Side, Side], leaves: Leaves, sinks: Sequence[Sink]
+    sides: tuple[Side, Side], leaves: Leaves, sinks: Sequence[Sink], *, is_hidden: bool
 ) -> tuple[Given, list[Sink]] | None:
     """Execute both programs with the second set, and return the results that differ there.
 
@@ -116,6 +117,8 @@ def refuted(
         sides: The reference and the candidate.
         leaves: Of both.
         sinks: Results that agree on the recorded leaves.
+        is_hidden: Whether they do but for a difference that rounding hides there. One that it hides
+            with the second set, too, refutes nothing then: gradients do not show it either.
 
     Returns:
         The leaves and the results; None where nothing is refuted. That is so, too, where the
@@ -129,6 +132,10 @@ def refuted(
     try:
         runs = Runs(sides, given, sinks)
         differing = [sink for sink in sinks if runs.is_finite(sink) and not runs.agree(sink)]
+        if is_hidden:
+            rounded = Rounded(runs, Errors(sides), differing)
+            effects = {sink: rounded.effect(sink) for sink in differing}
+            differing = [sink for sink, one in effects.items() if one and not one.is_hidden]
     except (ProgramError, DumpFormatError):
         return None
     return (given, differing) if differing else None

@@ -150,7 +150,8 @@ def computed_values(
     specs = known.specs_of_open() | found.specs_of_open()
     tables = known.tables() if specs else []
     pool: dict[Spec, list[int]] = defaultdict(list)
-    for term in known.terms_of(specs):
+    # What is computed comes first: where both hold the same but for rounding, it is what is meant.
+    for term in sorted(known.terms_of(specs), key=known.side.lowered.leaves.__contains__):
         pool[known.specs[term]].append(term)
     wanted = [*found.terms_of(specs)]
     images: dict[int, Image] = {}

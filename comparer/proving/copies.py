@@ -32,6 +32,7 @@ __all__ = [
     "find_differing_buffers",
     "find_lost_gradients",
     "find_ties",
+    "is_copy",
 ]
 
 _COPIED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.INPUT, LeafKind.STATE})
@@ -78,6 +79,15 @@ def find_differences(
                 yield replace(found, holds=holds)
             elif answer is Answer.UNKNOWN:
                 unjudged.append(end.name)
+
+
+def is_copy(pair: LeafPair, reference: Side, candidate: Side) -> bool:
+    """Return whether a leaf is a copy of its partner, or nobody recorded whether it is."""
+    kept = [*map(reference.recorded.has_elements, pair.reference)]
+    is_kept = all(kept) and candidate.recorded.has_elements(pair.candidate)
+    if _is_equal_by_digest(pair, reference, candidate) or not is_kept:
+        return True
+    return _difference(pair, candidate.program.values[pair.candidate], reference, candidate) is None
 
 
 def find_differing_buffers(leaves: Leaves, reference: Side, candidate: Side) -> Iterator[LeafPair]:

@@ -145,6 +145,7 @@ class _Comparison:
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
             alike=frozenset() if differences or unjudged else frozenset(self._alike()),
+            remade=(self._names_of_remade(0), self._names_of_remade(1)),
             leaves=self._count_leaves(),
             lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
@@ -214,6 +215,11 @@ class _Comparison:
         """Count the pairs of leaves that the forward pass takes, or could."""
         values = self.sides[1].program.values
         return sum(values[one].kind not in _TAKEN for one in self.leaves.pairs)
+
+    def _names_of_remade(self, which: int) -> frozenset[str]:
+        """Return the names of what one side holds and the other one computes, and of what from."""
+        values = self.sides[which].program.values
+        return frozenset(values[one].name for one in self.leaves.remade[which])
 
     def _count_lone(self, which: int) -> int:
         """Count the leaves without a partner that the forward pass takes."""
@@ -320,8 +326,10 @@ class _Comparison:
             effect = largest_effect(
                 rounded.effect(sink) if units[sink] is None else None for sink in differing
             )
-        other = None if differing or not exact else refuted(self.sides, self.leaves, exact)
-        if other is not None:
+        is_hidden = effect is not None and effect.is_hidden
+        is_open = exact and (is_hidden or not differing)
+        other = refuted(self.sides, self.leaves, exact, is_hidden=is_hidden) if is_open else None
+        if other is not None and not differing:
             sides, numbering = form()
             cause = find_cause(sides, other[0], numbering, other[1], agree)
         answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)

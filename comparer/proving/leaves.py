@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +14,7 @@ from padiff.pairing import IDENTITY
 from padiff.program import Image, execute
 
 from .computed import computed_values, exact_constants, is_unrounded
+from .copies import is_copy
 from .invented import invented
 from .masks import Masks, are_turned, drawn_in_two_ways, pair_masks
 from .settings import exact_settings
@@ -60,6 +61,9 @@ class Leaves:
     computed: dict[int, Image] = field(default_factory=dict)
     """Values of the candidate that rest on leaves without a partner on one of the sides, and hold
     what is made of a value of the reference, or shall hold it: of which one, by value id."""
+    remade: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Value ids of weights that one side computes from others, and of those, on the other side or
+    on the same: their names make them partners, and they are no copies."""
     drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Draws without a partner of which only masks are made that have one, by value id."""
     masks: list[tuple[tuple[Operator, float], tuple[Operator, float]]] = field(default_factory=list)
@@ -180,6 +184,7 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     _pair_cuts(leaves, own, reference, candidate)
     _pair_draws(leaves, pairing, (reference, candidate), recorded)
     _pair_masks(leaves, reference, candidate)
+    _part_remade(leaves, own, reference, candidate)
     _settle_constants(leaves, own, reference, candidate)
     leaves.invented.update(_without_elements(leaves, reference, candidate))
     return leaves
@@ -200,13 +205,63 @@ def _without_elements(leaves: Leaves, reference: Side, candidate: Side) -> Itera
                 yield known
 
 
+def _part_remade(
+    leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
+) -> None:
+    """Part weights that are no copies where one side computes what the other one holds.
+
+    The direction of a weight norm has the name and the shape of the weight that it was folded to.
+    """
+    sides = reference, candidate
+    lone = _without_partner(leaves, own)
+    if not any(lone):
+        return
+    values = candidate.program.values
+    odd = [
+        pair
+        for value, pair in leaves.pairs.items()
+        if values[value].kind is LeafKind.PARAMETER
+        and len(pair.reference) == 1
+        and not is_copy(pair, *sides)
+    ]
+    if not odd:
+        return
+    kept = {value: pair for value, pair in leaves.pairs.items() if pair not in odd}
+    trial = replace(leaves, pairs=kept)
+    given = trial.of_reference(*sides), trial.of_candidate(*sides)
+    alone = _without_partner(trial, own)
+    computed = computed_values(sides, alone, given)
+    made = [(value, one.value) for value, one in computed.values.items()]
+    remade = [
+        pair
+        for pair in odd
+        if not (pair.candidate in computed.unequal[1] or pair.reference[0] in computed.unequal[0])
+        and any(
+            (value == pair.candidate and one not in own[0])
+            or (value not in own[1] and one == pair.reference[0])
+            for value, one in made
+        )
+    ]
+    for pair in remade:
+        del leaves.pairs[pair.candidate]
+    if remade:
+        now = _without_partner(leaves, own)
+        for which, ids in enumerate(now):
+            leaves.remade[which].update(ids - computed.unequal[which])
+
+
+def _without_partner(leaves: Leaves, own: tuple[set[int], set[int]]) -> tuple[set[int], set[int]]:
+    """Return the leaves without a partner, of both sides."""
+    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
+    return own[0] - taken - leaves.drawn[0], own[1] - leaves.pairs.keys() - leaves.drawn[1]
+
+
 def _settle_constants(
     leaves: Leaves, own: tuple[set[int], set[int]], reference: Side, candidate: Side
 ) -> None:
     """Find the leaves that the other side has as a number or computes; the others are lone."""
     sides = reference, candidate
-    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
-    alone = own[0] - taken - leaves.drawn[0], own[1] - leaves.pairs.keys() - leaves.drawn[1]
+    alone = _without_partner(leaves, own)
     leaves.exact[0].update(exact_constants(reference, sorted(alone[0]), candidate))
     leaves.exact[1].update(exact_constants(candidate, sorted(alone[1]), reference))
     alone = alone[0] - leaves.exact[0].keys(), alone[1] - leaves.exact[1].keys()

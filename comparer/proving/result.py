@@ -361,6 +361,10 @@ class FunctionComparison:
     """Pairs of records that are the same expression of the same leaves, or were proved to be,
     whatever differs behind them: ids of the reference's and the candidate's. None where a leaf
     is no copy."""
+    remade: tuple[frozenset[str], frozenset[str]] = field(
+        default=(frozenset(), frozenset()), metadata=UNWRITTEN
+    )
+    """Names of weights that one side computes of others and the other side holds, and of those."""
     leaves: int = 0
     """Parameters, buffers, inputs, constants and recorded outcomes of the candidate's program that
     have a partner."""

@@ -150,3 +150,37 @@ def test_gradients_that_differ_by_what_zeros_hide_diverge(rate: float, tmp_path:
         (edit,) = found.first.faults
         assert isinstance(edit, Edit)
         assert worded_edit(edit).startswith("other of mul: 1 where the reference has 0.01")
+
+
+class _Volume(nn.Module):
+    """A flow whose matrix begins as a rotation: of its logarithm only the gradient is not zero."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last, self.share = nn.Linear(16, 16), nn.Linear(16, 4), share
+        self.turn = nn.Parameter(torch.linalg.qr(torch.randn(16, 16))[0])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed = self.last(torch.tanh(self.first(x)) @ self.turn)
+        volume: torch.Tensor = torch.linalg.slogdet(self.turn)[1]
+        return mixed.square().sum() - volume * self.share
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_gradients_that_differ_by_what_rounding_hides_diverge(share: float, tmp_path: Path) -> None:
+    paths = {}
+    for name, own in (("reference", 1.0), ("candidate", share)):
+        with padiff.record(model := _Volume(own), name=name, out=tmp_path) as recorder:
+            model(X).backward()
+        assert recorder.path is not None
+        paths[name] = recorder.path
+
+    found = padiff.compare(paths["reference"], paths["candidate"])
+
+    assert found.verdict is (Verdict.MATCH if share == 1 else Verdict.DIVERGED)
+    if found.first is not None:
+        (edit,) = found.first.faults
+        assert isinstance(edit, Edit)
+        assert worded_edit(edit).startswith("other of mul: 0.3 where the reference has 1")
+        assert found.steps[0].executed.function.answer is Answer.HIDDEN
