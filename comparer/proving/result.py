@@ -318,7 +318,7 @@ class UpdateComparison:
     """Names of the candidate's weights whose recorded gradient is on either side what the update
     left, as clipping does, and not what arrived."""
     is_of_rule: bool = field(default=False, metadata=UNWRITTEN)
-    """Whether the proof begins with something else than such a change of gradients."""
+    """Whether the proof begins with something else than what changed these gradients."""
 
 
 Fault = Edit | Parting | LeafDifference | CoarserValue | UnsoundValue | UpdateDifference

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role, referenced_values
-from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.program import UNIT_ROUNDOFF, ValueRef
 
 from .cause import Cause, find_cause, merged
 from .executed import ROUNDINGS, Runs, Sink
@@ -102,7 +102,8 @@ class _Updates:
         self.unseen: list[str] = []
         """What changed without an operator that was recorded, by the candidate's name."""
         self.left = list(self._left_of(pairing))
-        self.gradients = frozenset(self._changed_gradients(pairing))
+        self.changes = _changes(sides[0]), _changes(sides[1])
+        """The operators of each update that made what records of gradients hold, by record."""
 
     def run(self) -> UpdateComparison | None:
         """Answer for all that is left."""
@@ -122,8 +123,8 @@ class _Updates:
             found,
             constructed=len(self.left) - len(known),
             proven=frozenset(proven),
-            gradients=self.gradients,
-            is_of_rule=bool(found.edits) and not self._is_of_clip(found.edits[0]),
+            gradients=frozenset(self._changed_gradients()),
+            is_of_rule=bool(found.edits) and not self._changes_gradients(found.edits[0]),
         )
         if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
@@ -273,25 +274,21 @@ class _Updates:
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
 
-    def _is_of_clip(self, edit: Edit) -> bool:
-        """Return whether an edit is of what changed gradients before they were used."""
+    def _changes_gradients(self, edit: Edit) -> bool:
+        """Return whether an edit is of what made the gradients that were recorded."""
         places = edit.reference, edit.candidate
         return any(
-            place is not None and not _changing_gradients(side).isdisjoint(place.slice)
-            for side, place in zip(self.sides, places, strict=True)
+            place is not None and any(not one.isdisjoint(place.slice) for one in changes.values())
+            for changes, place in zip(self.changes, places, strict=True)
         )
 
-    def _changed_gradients(self, pairing: Pairing) -> Iterator[str]:
+    def _changed_gradients(self) -> Iterator[str]:
         """Yield the weights whose recorded gradient is not the one that arrived on its side."""
-        reference, candidate = self.sides
-        arrived = tuple(map(_arrived, self.sides))
-        for pair in pairing.records:
-            info = candidate.file.index.records[pair.candidate]
-            if (info.role, info.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD) and (
-                any(_is_changed(reference, one, arrived[0]) for one in pair.reference)
-                or _is_changed(candidate, pair.candidate, arrived[1])
-            ):
-                yield candidate.name_of_record(pair.candidate)
+        (known, found), records = self.changes, self.sides[1].file.index.records
+        for pair in self.pairing.records:
+            is_changed = pair.candidate in found or not known.keys().isdisjoint(pair.reference)
+            if is_changed and records[pair.candidate].phase is Phase.BACKWARD:
+                yield self.sides[1].name_of_record(pair.candidate)
 
     def _agree(self, runs: Runs, sink: Sink) -> bool:
         kept = self._kept(sink) if self._is_variance(sink) else None
@@ -392,30 +389,15 @@ def _behind(side: Side, value: int) -> set[int]:
     return {side.lowered.nodes[place].operator for place in nodes}
 
 
-def _changing_gradients(side: Side) -> set[int]:
-    """Return the operators of the update that wrote into gradients, or made what was recorded."""
-    index, program, arrived = side.file.index, side.program, _arrived(side)
-    digests = {
-        index.values[one.value].digest
-        for record, one in enumerate(index.records)
-        if one.role is Role.WEIGHT_GRAD
-        and one.value is not None
-        and _is_changed(side, record, arrived)
+def _changes(side: Side) -> dict[int, set[int]]:
+    """Return the operators of the update that made what each record of a changed gradient holds."""
+    records, operators = side.file.index.records, side.program.operators
+    made = {
+        record: {one for one in _behind(side, value) if operators[one].phase is Phase.UPDATE}
+        for record, value in side.recorded.borders.items()
+        if records[record].role is Role.WEIGHT_GRAD
     }
-    if not digests:
-        return set()
-    made = (one for one in program.values if one.producer is not None)
-    held = [
-        one.id
-        for one in made
-        if (info := side.recorded.info(one.id)) is not None and info.digest in digests
-    ]
-    for operator in program.operators:
-        written = referenced_values(operator.positional[:1]) if operator.in_place else ()
-        if any(program.values[value].kind is LeafKind.GRADIENT for value in written):
-            held += operator.outputs
-    ids = {one for value in held for one in _behind(side, value)}
-    return {one for one in ids if program.operators[one].phase is Phase.UPDATE}
+    return {record: those for record, those in made.items() if those}
 
 
 def _without_values(argument: object) -> Hashable:
@@ -425,24 +407,6 @@ def _without_values(argument: object) -> Hashable:
     if isinstance(argument, tuple | list):
         return tuple(map(_without_values, argument))
     return repr(argument)
-
-
-def _arrived(side: Side) -> dict[str, str]:
-    """Return the digests of the gradients that the update took, by the name of the weight."""
-    found = {}
-    for value in side.program.values:
-        info = side.recorded.info(value.id) if value.kind is LeafKind.GRADIENT else None
-        if info is not None:
-            found[value.name] = info.digest
-    return found
-
-
-def _is_changed(side: Side, record: int, arrived: Mapping[str, str]) -> bool:
-    index, name = side.file.index, side.name_of_record(record)
-    value = index.records[record].value
-    return value is not None and arrived.get(name, index.values[value].digest) != (
-        index.values[value].digest
-    )
 
 
 def _reached(side: Side, paired: set[int]) -> set[int]:

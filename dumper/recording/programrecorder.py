@@ -273,10 +273,10 @@ class ProgramRecorder:
         None for a tensor that no operator took, or that was changed unseen.
         """
         tensor = self._local(tensor)
-        entry = self._live.get(id(tensor))
-        if entry is None or entry.reference() is not tensor or entry.stamp != self.stamp(tensor):
-            return None
-        return entry.value, entry.digest
+        entry, stamp = self._live.get(id(tensor)), self.stamp(tensor)
+        if entry is None or entry.reference() is not tensor:
+            entry = self._alike(tensor, stamp)
+        return None if entry is None or entry.stamp != stamp else (entry.value, entry.digest)
 
     def add_end(self, record: int, end: tuple[int, str] | None, stored: Stored) -> None:
         """State that a record of the step's end holds a value.

@@ -40,6 +40,8 @@ class Held:
     arrivals: int = 0
     gradient: Kept | None = None
     """May lie otherwise over processes than the weight."""
+    gradient_value: tuple[int, str] | None = None
+    """The value of the program that it is, with its digest; None where no operator took it."""
     handed: Read | None = None
     """The first gradient that the script was handed while the weight had none of its own."""
 
@@ -84,6 +86,7 @@ class State:
     """Weights whose gradient is the one that the script was handed, as they have no own."""
     _nonzero: bool = False
     """Whether any stored gradient has an element other than zero."""
+    _program: ProgramRecorder | None = None
 
     @property
     def stale(self) -> bool:
@@ -137,7 +140,7 @@ class State:
         program: ProgramRecorder | None = None,
     ) -> int:
         """Store all weights and buffers as they are now; give the number of records."""
-        self.is_recorded = True
+        self.is_recorded, self._program = True, program
         if backward:
             self._handles.append(self.adapter.watch.handed(self.guard(self._handed)))
         for node in self.nodes:
@@ -193,7 +196,7 @@ class State:
             )
         for owner in owners:
             gradient = owner.held.gradient
-            writer.add_record(
+            record = writer.add_record(
                 module=owner.module,
                 call=None,
                 phase=Phase.BACKWARD,
@@ -205,6 +208,8 @@ class State:
                 tensor=owner.held.number,
                 layout=None if gradient is None else gradient.layout,
             )
+            if self._program is not None and gradient is not None:
+                self._program.add_end(record, owner.held.gradient_value, gradient.stored)
         return len(owners)
 
     def record_buffers(
@@ -281,6 +286,7 @@ class State:
         gradient = self.adapter.gradient(held.tensor)
         if not held.is_trained or held.gradient is not None or gradient is None:
             return None
+        held.gradient_value = self.value_of(gradient) if scale == 1.0 else None
         if self._nonzero and scale == 1.0 and not is_read:
             held.gradient = store(self.adapter, writer, gradient)
             return None
@@ -290,6 +296,10 @@ class State:
         self._nonzero = self._nonzero or bool(array.any())
         held.gradient = store_array(writer, array, self.adapter.layout(gradient))
         return array
+
+    def value_of(self, tensor: Tensor) -> tuple[int, str] | None:
+        """Return the value of the program that a tensor holds now, with its digest."""
+        return None if self._program is None else self._program.end_of(tensor)
 
     def stash(self) -> None:
         """Copy all gradients, in the place of earlier copies."""

@@ -20,7 +20,8 @@ from padiff.cli.main import main
 from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
-from padiff.dumpfile import Phase
+from padiff.dumpfile import Phase, Role, open_dump
+from padiff.program import read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -439,6 +440,39 @@ def test_a_wrong_setting_of_a_port_is_another_update(
     assert found[0].answer_with(strict=True) is Answer.DIFFERENT
     assert Answer.DIFFERENT in answers(found)
     assert padiff.compare(known, had).verdict is Verdict.DIVERGED
+
+
+def _doubled(model: Any) -> None:  # noqa: ANN401
+    for parameter in model.parameters():
+        parameter.grad = parameter.grad * 2.0
+
+
+@pytest.mark.parametrize(
+    ("before", "made_by"),
+    [
+        (clip(0.01), "torch._foreach_mul_"),
+        (clip_without_epsilon(0.01), "torch.Tensor.mul_"),
+        (_doubled, "torch.Tensor.mul"),
+        (_ignore, None),
+    ],
+    ids=["clipped", "written in place", "put in its place", "as it arrived"],
+)
+def test_a_recorded_gradient_is_the_value_that_the_last_operator_on_it_made(
+    before: Callable[[Any], object], made_by: str | None, tmp_path: Path
+) -> None:
+    path = trained(tmp_path, "changed", sgd(), before=before, steps=(0,))
+
+    with open_dump(path).open(0, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        gradients = [one.id for one in file.index.records if one.role is Role.WEIGHT_GRAD]
+        held = [recorded.borders[one] for one in gradients if one in recorded.borders]
+        program = recorded.program
+        makers = {program.values[value].producer for value in held} - {None}
+        names = {program.operators[one].name for one in makers if one is not None}
+
+    assert names == ({made_by} if made_by else set())
+    assert len(held) == (len(gradients) if made_by else 0)
 
 
 class _Clipping(torch.optim.Optimizer):
