@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from padiff.program import Argument, Operator
 
+    from .exchanged import Made
     from .numbering import Numbering
-    from .repair import Made
     from .side import Side
 
 __all__ = ["describe"]

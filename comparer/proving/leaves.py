@@ -110,6 +110,18 @@ class Leaves:
             found[value] = partial(_joined, pair.rule, parts, candidate.program.values[value].shape)
         return found
 
+    def lone_cuts(self, reference: Side, candidate: Side) -> tuple[list[Operator], list[Operator]]:
+        """Return what is taken as it was recorded, of operators without a partner.
+
+        Those that take nothing hide nothing: what they make is a leaf like others.
+        """
+        paired = {one.id for one, _ in self.cuts}, {two.id for _, two in self.cuts}
+        known, found = (
+            [one for one in side.cuts if one.taken and one.id not in ids]
+            for side, ids in zip((reference, candidate), paired, strict=True)
+        )
+        return known, found
+
     def _known(
         self,
         reference: Side,

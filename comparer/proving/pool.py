@@ -130,3 +130,9 @@ def is_value(argument: Argument) -> bool:
     return isinstance(argument, ValueRef) or (
         isinstance(argument, tuple) and any(map(is_value, argument))
     )
+
+
+def settings_of(operator: Operator) -> str:
+    """Return all that an operator was called with beside values, as text to compare."""
+    given = (*operator.positional, *operator.keywords.items())
+    return repr([one for one in given if not is_value(one)])

@@ -20,6 +20,7 @@ from .cause import Cause, find_cause, merged
 from .executed import ROUNDINGS, Runs, Sink
 from .hidden import Rounded, largest_effect
 from .influences import influences_of_edits
+from .pool import settings_of
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
 from .settings import Rates, is_of_rate
 from .updateerrors import UpdateErrors
@@ -237,7 +238,7 @@ class _Updates:
         ends = zip(self.sides, (sink.reference, sink.candidate), strict=True)
         return tuple(
             frozenset(
-                (one.name, _without_values((one.positional, *one.keywords)))
+                (one.name, settings_of(one))
                 for one in (side.program.operators[id_] for id_ in _behind(side, value))
                 if one.phase is Phase.UPDATE
             )
@@ -367,10 +368,10 @@ class _Updates:
 
     def _behind_lone_cuts(self) -> set[str]:
         """Return what rests on the outcomes of operators that only one side recorded, or drew."""
-        paired = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
-        behind = tuple(
-            _reached(side, known) for side, known in zip(self.sides, paired, strict=True)
-        )
+        behind = [
+            side.lowered.ahead(side.lowered.terms[value] for one in cuts for value in one.outputs)
+            for side, cuts in zip(self.sides, self.leaves.lone_cuts(*self.sides), strict=True)
+        ]
         found = set()
         for one in self.left:
             values = (one.sink.reference, *one.sink.others), (one.sink.candidate,)
@@ -398,25 +399,3 @@ def _changes(side: Side) -> dict[int, set[int]]:
         if records[record].role is Role.WEIGHT_GRAD
     }
     return {record: those for record, those in made.items() if those}
-
-
-def _without_values(argument: object) -> Hashable:
-    """Return an argument that can be held against another one, values left out."""
-    if isinstance(argument, ValueRef):
-        return ValueRef
-    if isinstance(argument, tuple | list):
-        return tuple(map(_without_values, argument))
-    return repr(argument)
-
-
-def _reached(side: Side, paired: set[int]) -> set[int]:
-    """Return the terms that are computed from outcomes of operators without a partner."""
-    terms = side.lowered.terms
-    reached = {
-        terms[value] for one in side.cuts if one.id not in paired and one.taken
-        for value in one.outputs
-    }  # fmt: skip
-    for node in side.lowered.nodes:
-        if not reached.isdisjoint(node.operands):
-            reached.update(node.outputs)
-    return reached

@@ -87,6 +87,14 @@ class Lowered:
                 open_ += self.nodes[place].operands
         return sorted(places)
 
+    def ahead(self, terms: Iterable[int]) -> set[int]:
+        """Return terms and all that is computed from them."""
+        found = set(terms)
+        for node in self.nodes:
+            if not found.isdisjoint(node.operands):
+                found.update(node.outputs)
+        return found
+
 
 def lower(
     program: Program,
