@@ -183,7 +183,10 @@ def find_lost_gradients(
     for value, pair in sorted(leaves.pairs.items()):
         end = values[1][value]
         got = {reference.recorded.got_gradient(one) for one in pair.reference}
-        if end.kind is LeafKind.PARAMETER and got != {candidate.recorded.got_gradient(value)}:
+        ends = (candidate, value), *((reference, one) for one in pair.reference)
+        is_held = all(one in side.recorded.records for side, one in ends)  # else it changed before
+        is_weight = is_held and end.kind is LeafKind.PARAMETER
+        if is_weight and got != {candidate.recorded.got_gradient(value)}:
             is_same = _is_part_of_zeros(pair, end.shape, reference, candidate)
             if is_same is None:
                 unjudged.append(end.name)

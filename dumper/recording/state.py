@@ -169,7 +169,8 @@ class State:
                 )
                 if program is not None:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
-                    program.border(record, item.tensor, held.taken.stored, kind)
+                    name = f"{node.info.path}.{item.name}".lstrip(".")
+                    program.border(record, item.tensor, held.taken.stored, kind, name=name)
         return len(self._owners)
 
     def record_gradients(

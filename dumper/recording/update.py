@@ -105,7 +105,7 @@ class Update:
         if program is None:
             return
         for tensor in self._left():
-            end = program.end_of(tensor)
+            end = program.end_of_step(tensor)
             if end is not None:
                 self._ends[id(tensor)] = end
 

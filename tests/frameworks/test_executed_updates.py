@@ -21,7 +21,7 @@ from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
 from padiff.dumpfile import Phase, Role, open_dump
-from padiff.program import read_program
+from padiff.program import LeafKind, read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -544,6 +544,51 @@ def test_gradients_that_are_not_cleared_are_named(tmp_path: Path) -> None:
 
     assert answers(found)[:2] == [Answer.SAME, Answer.DIFFERENT]
     assert {one.kind for one in found[1].function.differences} == {"gradient"}
+
+
+def _averaged(share: float, *, by_data: bool = False) -> Callable[[Any], object]:
+    """Move one weight a share of the way to another one."""
+
+    def move(model: Any) -> None:  # noqa: ANN401
+        own, other = model[2].bias, model[0].bias[:3]
+        with torch.no_grad():
+            if by_data:
+                own.data.mul_(1 - share).add_(share * other.data)
+            else:
+                own.copy_(own * (1 - share) + other * share)
+
+    return move
+
+
+@pytest.mark.parametrize("by_data", [False, True], ids=["copied", "through data"])
+@pytest.mark.parametrize("where", ["after", "between"])
+def test_a_weight_that_the_script_moves_itself_is_followed(
+    where: str, tmp_path: Path, *, by_data: bool
+) -> None:
+    reference = trained(tmp_path, "reference", sgd(), **{where: _averaged(0.25)})
+
+    right, wrong = (
+        padiff.compare(
+            reference,
+            trained(tmp_path, name, sgd(), **{where: _averaged(share, by_data=by_data)}),
+        )
+        for name, share in (("right", 0.25), ("wrong", 0.5))
+    )
+
+    assert right.verdict is Verdict.MATCH
+    assert wrong.first is not None
+    assert "0.5 where the reference has 0.75" in str(wrong.first.cause)
+
+
+def test_what_a_weight_was_before_the_script_moved_it_has_its_name(tmp_path: Path) -> None:
+    path = trained(tmp_path, "moved", sgd(), between=_averaged(0.25), steps=(0, 1))
+
+    with open_dump(path).open(1, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        leaves = [one for one in recorded.program.values if one.kind is LeafKind.PARAMETER]
+
+    assert sorted(one.name for one in leaves) == ["0.bias", "0.weight", "2.bias", "2.weight"]
 
 
 def test_a_weight_that_one_side_changes_between_the_steps_is_no_copy(tmp_path: Path) -> None:
