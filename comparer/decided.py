@@ -194,7 +194,7 @@ class _Explanation:
         self._is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in both)
         function = executed.function
         self._proven = frozenset() if function.update is None else function.update.proven
-        self._is_coincidence = function.is_coincidence
+        self._is_other_backward = function.is_coincidence or function.are_losses_other
         self._reason = RECOMPUTED if any(map(executed.is_trusted, (0, 1))) else ROUNDING
 
     def of(self, pair: JudgedPair, ends: tuple[tuple[int, ...], int | None]) -> JudgedPair | None:
@@ -218,9 +218,9 @@ class _Explanation:
 
     def _is_sound(self, pair: JudgedPair, records: tuple[int, ...], record: int | None) -> bool:
         """Return whether both ends hold what their programs say."""
-        is_by_chance = self._is_coincidence and pair.end.address.phase is Phase.BACKWARD
+        is_other = self._is_other_backward and pair.end.address.phase is Phase.BACKWARD
         is_held = record is not None and self._found.holds(record)
-        return is_held and all(map(self._known.holds, records)) and not is_by_chance
+        return is_held and all(map(self._known.holds, records)) and not is_other
 
     def _reads_frozen(self, records: tuple[int, ...], record: int | None) -> bool:
         """Return whether the side that has a weight alone reads it, and does not train it."""

@@ -111,6 +111,10 @@ class ProgramBuilder:
         """State the gradient of a value; the first one counts."""
         self._gradients.setdefault(value, content)
 
+    def set_gradient(self, value: int, content: Stored) -> None:
+        """State the gradient of a value, in the place of the first one."""
+        self._gradients[value] = content
+
     def add_operator(
         self,
         name: str,

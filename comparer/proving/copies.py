@@ -116,8 +116,8 @@ def find_changed_gradients(
         if end.kind is not LeafKind.GRADIENT or _is_equal_by_digest(pair, reference, candidate):
             continue
         arrived = {
-            *(_is_as_arrived(reference, one) for one in pair.reference),
-            _is_as_arrived(candidate, value),
+            *(is_as_arrived(reference, one) for one in pair.reference),
+            is_as_arrived(candidate, value),
         }
         if arrived == {False}:
             unjudged.append(end.name)
@@ -127,7 +127,7 @@ def find_changed_gradients(
                 yield found
 
 
-def _is_as_arrived(side: Side, value: int) -> bool:
+def is_as_arrived(side: Side, value: int) -> bool:
     """Return whether the update took the gradient that the backward pass of its step gave."""
     taken = side.recorded.info(value)
     name = side.program.values[value].name

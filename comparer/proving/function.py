@@ -28,6 +28,7 @@ from .forms import form_for_causes
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
+from .losses import are_other_losses
 from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
@@ -156,6 +157,7 @@ class _Comparison:
             ),
             update=None if update is None else _in_files(self.sides, update),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
+            are_losses_other=are_other_losses(self.sides, self.leaves, alike),
         )
 
     def _with_draws(self, found: FunctionComparison) -> FunctionComparison:

@@ -339,6 +339,8 @@ class FunctionComparison:
     """Those that were executed and agree at 1e-9 of their size."""
     is_coincidence: bool = False
     """Whether what was executed agrees, and differs with other weights and inputs."""
+    are_losses_other: bool = field(default=False, metadata=UNWRITTEN)
+    """Whether backward passes are known to begin with two functions."""
     tolerated: int = 0
     """Those behind recorded values, which agree within the rounding of their dtype, and rounded
     numbers that are no values of the programs."""

@@ -270,9 +270,12 @@ class ProgramRecorder:
         """
         self._is_updating = False
         entry = self._settled(tensor) or self._value(tensor, kind, stored, is_made=is_made)
+        own = self._local(tensor)
+        if kind is not None and entry is not None and entry.digest not in ("", stored.digest):
+            del self._live[id(own)]  # it was changed unseen since something took it
+            entry = self._value(tensor, kind, stored)
         if entry is not None:
             self._builder.add_border(record, entry.value)
-            own = self._local(tensor)
             met, value = self._met.pop(id(own), (None, 0))
             if kind is not None and met is not None and met() is own:
                 self._builder.set_kind(value, kind)
@@ -311,6 +314,11 @@ class ProgramRecorder:
         if end is not None and end[1] in ("", stored.digest):
             self._builder.add_border(record, end[0])
             self._builder.set_content(end[0], stored)
+
+    def set_total(self, end: tuple[int, str] | None, stored: Stored) -> None:
+        """State what all backward passes of the step together gave a value."""
+        if end is not None:
+            self._builder.set_gradient(end[0], stored)
 
     def run(
         self,

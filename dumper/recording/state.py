@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored
+from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored, digest_of
 
 from .storing import Kept, store, store_array
 
@@ -38,6 +38,10 @@ class Held:
     is_trained: bool = False
     """Whether it is a weight that requires a gradient."""
     arrivals: int = 0
+    total: str = ""
+    """The digest of the sum of all gradients that arrived; empty where only one did."""
+    value: tuple[int, str] | None = None
+    """The value of the program that it is, with its digest."""
     gradient: Kept | None = None
     """May lie otherwise over processes than the weight."""
     gradient_value: tuple[int, str] | None = None
@@ -171,6 +175,7 @@ class State:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
                     name = f"{node.info.path}.{item.name}".lstrip(".")
                     program.border(record, item.tensor, held.taken.stored, kind, name=name)
+                    held.value = program.end_of(item.tensor)
         return len(self._owners)
 
     def record_gradients(
@@ -211,6 +216,8 @@ class State:
             )
             if self._program is not None and gradient is not None:
                 self._program.add_end(record, owner.held.gradient_value, gradient.stored)
+                if owner.held.total == gradient.stored.digest and not self.stale:
+                    self._program.set_total(owner.held.value, gradient.stored)
         return len(owners)
 
     def record_buffers(
@@ -344,12 +351,16 @@ class State:
         if self._earlier is None and self._has_nonzero_gradient(held):
             self._earlier = held
 
-        def arrived(_: Tensor) -> None:
+        def arrived(gradient: Tensor) -> None:
             if self.is_stopped:
                 return
             if held is self._earlier and not held.arrivals:
                 self._is_added_to = self._has_nonzero_gradient(held)
+            before = self.adapter.gradient(held.tensor) if held.arrivals else None
             held.arrivals += 1
+            if before is not None:
+                elements = self.adapter.elements
+                held.total = digest_of(elements(before) + elements(gradient))
 
         self._handles.append(self.adapter.hook_gradient(held.tensor, self.guard(arrived)))
 
