@@ -173,7 +173,7 @@ class Exchanged:
             specs=(*self.lowered.specs, self.sides[0].lowered.specs[exchange.reference]),
             terms={**terms, value: leaf},
             leaves={**self.lowered.leaves, leaf: value},
-        )
+        ).like(self.lowered)
         self._outdate([leaf])
         self._new[leaf] = self.numbering.reference[exchange.reference]
         self._taken[value] = exchange.reference

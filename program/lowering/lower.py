@@ -66,6 +66,15 @@ class Lowered:
     costs: dict[int, tuple[int, int, int]] = field(default_factory=dict, init=False, compare=False)
     """What executing needs, by the first term that a primitive makes; ``Execution`` counts it."""
 
+    def like(self, other: Lowered) -> Lowered:
+        """Return this program, whose primitives need what those of another one needed.
+
+        Args:
+            other: A program in which the same terms are made of operands of the same specs.
+        """
+        self.costs.update(other.costs)
+        return self
+
     def computed(self, value: int) -> int:
         """Return the term that a value was computed as, however it lies; -1 for none."""
         term = self.terms.get(value, -1)
