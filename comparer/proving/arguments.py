@@ -165,6 +165,8 @@ class _Trial:
         plain = sides[1].lowered
         laid = {value: _as_it_lies(plain, value, known[term]) for value, term in terms.items()}
         elements = {**own, **laid}
+        self._plain: Mapping[int, Array] = {}
+        """What the operators as they are make; empty until that is known."""
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -178,14 +180,17 @@ class _Trial:
         Args:
             before: What it is told as without; their reference's operators say what may be meant.
         """
-        found = self._run(self.operators)
-        if found is None or self._is_wanted(found):
+        sizes = sum(prod(spec.shape) for spec in self._specs())
+        if sizes > _MOST_ELEMENTS:
+            return None
+        self._plain = self._run(self.operators) or {}
+        found = {value: self._plain[value] for value in self.wanted if value in self._plain}
+        if len(found) < len(self.wanted) or self._is_wanted(found):
             return None
         if self.operators[-1].phase is Phase.UPDATE:  # one of what it leaves stands for all
             right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
             self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
-        sizes = (prod(spec.shape) for spec in self._specs())
-        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sum(sizes)))
+        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
         for changed, edit in islice(self._each(Pool(self.sides, before), before[0]), most):
             made = self._run(changed)
             if made is not None and self._is_wanted(made):
@@ -301,22 +306,35 @@ class _Trial:
         return all(is_near(found[value], array) for value, array in self.wanted.items())
 
     def _run(self, operators: Sequence[Operator]) -> Mapping[int, Array] | None:
-        """Lower and execute operators alone, and return what the last makes."""
-        side = self.sides[1]
-        values = side.program.values
+        """Lower and execute those of the operators alone that make something else than before.
+
+        Returns:
+            What the last makes; of the operators as they are what each makes.
+        """
+        side, values = self.sides[1], self.sides[1].program.values
+        run: list[Operator] = []
+        made: set[int] = set()
+        for one, before in zip(operators, self.operators, strict=True):
+            if not self._plain or one != before or not made.isdisjoint(one.taken):
+                run.append(one)
+                made.update(one.outputs)
+        known = {**self.taken, **self._plain}
+        known = {value: array for value, array in known.items() if value not in made}
+        taken = {value for one in run for value in one.taken} - made
         program = Program(
             framework=side.program.framework,
             values=(
-                *(replace(values[id_], producer=None) for id_ in sorted(self.taken)),
-                *(values[id_] for one in operators for id_ in one.outputs),
+                *(replace(values[id_], producer=None) for id_ in sorted(taken)),
+                *(values[id_] for one in run for id_ in one.outputs),
             ),
-            operators=tuple(operators),
+            operators=tuple(run),
         )
         lowered = lower(program, side.table, contents=side.recorded.elements)
         if lowered.opaque or lowered.random:
             return None
+        wanted = made & self.wanted.keys() if self._plain else made
         try:
-            return execute(lowered, self.taken, self.wanted, limits=LIMITS)
+            return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
         except ProgramError:
             return None
 

@@ -11,6 +11,7 @@ from padiff.program import ValueRef
 
 from .numbering import LAYOUT
 from .parting import place_of
+from .pool import plain_word
 from .result import UsedOperator
 
 if TYPE_CHECKING:
@@ -270,13 +271,12 @@ class End:
         return f"{self._slot(one, term)} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
     def form_of(self, term: int) -> tuple[str, str]:
-        """Return the primitive that made a term, and the module in whose call it ran."""
+        """Return the last word of the operator that made a term, and the module that it ran in."""
         place = self.lowered.producers.get(term)
         if place is None:
             return "", self.named(term)
-        node = self.lowered.nodes[place]
-        one = self.side.program.operators[node.operator]
-        return node.primitive, self.side.recorded.module_of(one)[0]
+        one = self.side.program.operators[self.lowered.nodes[place].operator]
+        return plain_word(one.name), self.side.recorded.module_of(one)[0]
 
     def made_of(self, term: int) -> str:
         """Return the operator that made a term, and what it is computed from."""
