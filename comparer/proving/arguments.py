@@ -318,13 +318,12 @@ class _Trial:
             if not self._plain or one != before or not made.isdisjoint(one.taken):
                 run.append(one)
                 made.update(one.outputs)
-        known = {**self.taken, **self._plain}
-        known = {value: array for value, array in known.items() if value not in made}
-        taken = {value for one in run for value in one.taken} - made
+        held = {**self.taken, **self._plain}
+        known = {value: held[value] for one in run for value in one.taken if value not in made}
         program = Program(
             framework=side.program.framework,
             values=(
-                *(replace(values[id_], producer=None) for id_ in sorted(taken)),
+                *(replace(values[id_], producer=None) for id_ in sorted(known)),
                 *(values[id_] for one in run for id_ in one.outputs),
             ),
             operators=tuple(run),
@@ -332,7 +331,7 @@ class _Trial:
         lowered = lower(program, side.table, contents=side.recorded.elements)
         if lowered.opaque or lowered.random:
             return None
-        wanted = made & self.wanted.keys() if self._plain else made
+        wanted = made & (self.wanted.keys() if self._plain else lowered.terms.keys())
         try:
             return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
         except ProgramError:

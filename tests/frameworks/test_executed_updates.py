@@ -565,12 +565,13 @@ def _averaged(share: float, *, by_data: bool = False) -> Callable[[Any], object]
 def test_a_weight_that_the_script_moves_itself_is_followed(
     where: str, tmp_path: Path, *, by_data: bool
 ) -> None:
-    reference = trained(tmp_path, "reference", sgd(), **{where: _averaged(0.25)})
+    moved: dict[str, Any] = {where: _averaged(0.25)}
+    reference = trained(tmp_path, "reference", sgd(), **moved)
 
     right, wrong = (
         padiff.compare(
             reference,
-            trained(tmp_path, name, sgd(), **{where: _averaged(share, by_data=by_data)}),
+            trained(tmp_path, name, sgd(), **{**moved, where: _averaged(share, by_data=by_data)}),
         )
         for name, share in (("right", 0.25), ("wrong", 0.5))
     )

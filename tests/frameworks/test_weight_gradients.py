@@ -179,16 +179,17 @@ def accumulated(folder: Path, name: str, *, divisor: int, at_once: bool, is_told
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     random = np.random.default_rng(0)
     with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
-        losses = []
+        losses: list[Any] = []
         for _ in range(MICRO_BATCHES):
             x = torch.from_numpy(random.standard_normal((5, 4)).astype(np.float32))
             losses.append(model(x).square().mean())
             if not at_once:
                 (losses[-1] / divisor).backward()
+        total: Any = torch.stack(losses)
         if at_once:
-            (torch.stack(losses).sum() / divisor).backward()
+            (total.sum() / divisor).backward()
         optimizer.step()
-        recorder.step(**({"loss": torch.stack(losses).mean()} if is_told else {}))
+        recorder.step(loss=total.mean() if is_told else None)
     return recorder.path
 
 
