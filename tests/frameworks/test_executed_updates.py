@@ -131,14 +131,15 @@ def trained_paddle(folder: Path, make: Make) -> Path:
 def halved_paddle(folder: Path, name: str, factor: float) -> Path:
     """Record a step of Paddle behind which a weight is copied into."""
     paddle.seed(0)
-    model = paddle.nn.Linear(6, 3)
+    model: Any = paddle.nn.Linear(6, 3)
     optimizer = paddle.optimizer.SGD(0.1, model.parameters())
     with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
         loss = model(paddle.to_tensor(batch(0))).square().mean()
         loss.backward()
         optimizer.step()
         with paddle.no_grad():
-            model.bias.copy_(model.weight.sum(0) * factor, blocking=False)
+            other: Any = model.weight.sum(0)
+            model.bias.copy_(other * factor, blocking=False)
         recorder.step(loss=loss)
     assert recorder.path is not None
     return recorder.path
@@ -598,9 +599,9 @@ def test_a_weight_that_the_script_moves_itself_is_followed(
 
 
 def test_a_weight_of_paddle_that_the_script_copies_into_is_followed(tmp_path: Path) -> None:
-    paths = (halved_paddle(tmp_path, str(factor), factor) for factor in (0.5, 0.25))
+    half, quarter = (halved_paddle(tmp_path, str(factor), factor) for factor in (0.5, 0.25))
 
-    found = padiff.compare(*paths)
+    found = padiff.compare(half, quarter)
 
     assert found.first is not None
     assert "0.25 where the reference has 0.5" in str(found.first.cause)
