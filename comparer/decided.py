@@ -38,10 +38,8 @@ RECOMPUTED = (
 """The reason of a pair whose elements the reference does not keep."""
 OTHERWISE = "another form on the way: both programs compute the same"
 """The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
-LEFT_ALIKE = "on the way to another update: the weights and moments that it leaves agree"
-"""The reason of a gradient that clipping changed, where frameworks update by other formulas."""
-LEFT_OTHERWISE = "on the way to an update that differs: judged by what it leaves"
-"""The reason of a gradient that clipping changed, where the update alone is at fault."""
+ON_THE_WAY = "on the way to another update: judged by the weights and moments that it leaves"
+"""The reason of a gradient that clipping changed, where that change is not at fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
 """The reason of a weight without partner, where execution finds no fault."""
 _TAKEN = frozenset({Role.INPUT, Role.GRAD_INPUT})
@@ -143,61 +141,122 @@ def explain_by_rounding(
         executed: The three answers.
         settings: What the user asked for.
     """
-    is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
     if settings.is_literal:
         return judgement
-    update = executed.function.update
+    is_same = executed.answer_with(strict=settings.strict) is Answer.SAME
     is_port = sides[0].framework != sides[1].framework
-    is_update_same = update is not None and update.answer in (Answer.SAME, Answer.HIDDEN)
-    is_left_alike = is_port and executed.is_backward_same and _leaves_alike(judgement)
-    is_other = update is not None and update.answer is Answer.DIFFERENT and update.is_of_rule
-    is_update_other = executed.is_backward_same and is_other
-    is_way = (is_update_same and is_same) or is_left_alike or is_update_other
-    way = update if is_way else None
+    way = _blameless(executed, judgement, is_same=is_same, is_port=is_port)
     open_ = list(_open_pairs(judgement, executed, way, is_same=is_same))
     if not open_:
         return judgement
-    known, found = (
-        _Sound(file, which, executed, is_trusted=executed.is_trusted(which))
-        for which, file in enumerate(sides)
-    )
-    is_cut_alike = known.runs_like(found)
-    is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in (known, found))
-    is_plain = is_whole and all(one.end.address.role is not Role.WEIGHT_GRAD for _, one in open_)
-    proven = frozenset() if update is None else update.proven
-    is_computed = executed.is_trusted(0) or executed.is_trusted(1)
-    reason = RECOMPUTED if is_computed else ROUNDING
-    explained: dict[int, JudgedPair] = {}
-    for place, pair in open_:
-        records, record = judgement.records[place]
-        if is_same and _is_remade(pair, executed):
-            explained[place] = _explained(pair, Verdict.SKIPPED, REMADE)
-            continue
-        if _is_lone_weight(pair):
-            side, lone = (known, records[0]) if record is None else (found, record)
-            if is_same and side.reads_frozen(lone):
-                explained[place] = _explained(pair, Verdict.SKIPPED, COMPUTED)
-            continue
-        is_backward = pair.end.address.phase is Phase.BACKWARD
-        is_open = (_is_left_out(pair) and (is_whole or not is_backward)) or (
-            is_plain and _is_off_the_way(pair, known, found, records, record)
-        )
-        if is_open or _is_inside(pair) or _is_on_the_way(pair, way):
-            words = OTHERWISE if is_same or not _is_on_the_way(pair, way) else LEFT_ALIKE
-            words = LEFT_OTHERWISE if words is LEFT_ALIKE and is_update_other else words
-            explained[place] = _explained(pair, Verdict.SKIPPED, words)
-            continue
-        is_sound = (
-            all(map(known.holds, records))
-            and record is not None
-            and found.holds(record)
-            and not (is_backward and executed.function.is_coincidence)
-        )
-        if (is_sound and (is_whole or pair.end.address.phase is not Phase.BACKWARD)) or _left_alike(
-            pair, proven
-        ):
-            explained[place] = _explained(pair, Verdict.MATCH, reason)
+    is_plain = all(one.end.address.role is not Role.WEIGHT_GRAD for _, one in open_)
+    explanation = _Explanation(sides, executed, way, is_same=is_same, is_plain=is_plain)
+    found = ((place, explanation.of(pair, judgement.records[place])) for place, pair in open_)
+    explained = {place: one for place, one in found if one is not None}
     return replace(judgement, pairs=replaced(judgement.pairs, explained))
+
+
+def _blameless(
+    executed: Execution, judgement: Judgement, *, is_same: bool, is_port: bool
+) -> UpdateComparison | None:
+    """Return the update if what it does to gradients before it uses them is not at fault."""
+    update = executed.function.update
+    if update is None:
+        return None
+    if is_same and update.answer in (Answer.SAME, Answer.HIDDEN):
+        return update
+    is_rule = update.answer is Answer.DIFFERENT and update.is_of_rule
+    is_other = is_rule or (is_port and _leaves_alike(judgement))
+    return update if executed.is_backward_same and is_other else None
+
+
+class _Explanation:
+    """Why pairs that differ are no divergence, each by itself."""
+
+    def __init__(
+        self,
+        sides: tuple[StepFile, StepFile],
+        executed: Execution,
+        way: UpdateComparison | None,
+        *,
+        is_same: bool,
+        is_plain: bool,
+    ) -> None:
+        """Ask what of both sides is sound.
+
+        Args:
+            sides: The reference's and the candidate's step.
+            executed: The three answers.
+            way: The update, where what it does to gradients is not at fault.
+            is_same: Whether all three answers are yes.
+            is_plain: Whether no gradient of a weight differs.
+        """
+        self._executed, self._way, self._is_same = executed, way, is_same
+        self._known, self._found = (
+            _Sound(file, which, executed, is_trusted=executed.is_trusted(which))
+            for which, file in enumerate(sides)
+        )
+        is_cut_alike = self._known.runs_like(self._found)
+        both = self._known, self._found
+        self._is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in both)
+        self._is_plain = is_plain and self._is_whole
+        function = executed.function
+        self._proven = frozenset() if function.update is None else function.update.proven
+        self._is_other_backward = function.is_coincidence or function.are_losses_other
+        self._reason = RECOMPUTED if any(map(executed.is_trusted, (0, 1))) else ROUNDING
+
+    def of(self, pair: JudgedPair, ends: tuple[tuple[int, ...], int | None]) -> JudgedPair | None:
+        """Return a pair with the reason why it is no divergence; None where there is none.
+
+        Args:
+            pair: That differs.
+            ends: The reference's records, and the candidate's.
+        """
+        if self._is_same and _is_remade(pair, self._executed):
+            return _explained(pair, Verdict.SKIPPED, REMADE)
+        if _is_lone_weight(pair):
+            is_computed = self._is_same and self._reads_frozen(*ends)
+            return _explained(pair, Verdict.SKIPPED, COMPUTED) if is_computed else None
+        is_judged = pair.end.address.phase is not Phase.BACKWARD or self._is_whole
+        is_way = _is_on_the_way(pair, self._way)
+        is_open = (is_judged and _is_left_out(pair)) or self._is_off_the_way(pair, *ends)
+        if is_way or is_open or _is_inside(pair):
+            reason = ON_THE_WAY if is_way and not self._is_same else OTHERWISE
+            return _explained(pair, Verdict.SKIPPED, reason)
+        if (is_judged and self._is_sound(pair, *ends)) or _left_alike(pair, self._proven):
+            return _explained(pair, Verdict.MATCH, self._reason)
+        return None
+
+    def _is_sound(self, pair: JudgedPair, records: tuple[int, ...], record: int | None) -> bool:
+        """Return whether both ends hold what their programs say."""
+        is_other = self._is_other_backward and pair.end.address.phase is Phase.BACKWARD
+        is_held = record is not None and self._found.holds(record)
+        return is_held and all(map(self._known.holds, records)) and not is_other
+
+    def _is_off_the_way(
+        self, pair: JudgedPair, records: tuple[int, ...], record: int | None
+    ) -> bool:
+        """Return whether a loss that is compared rests on an output of one side's model alone.
+
+        One form makes its loss of the logarithms that it returns, another one of what these are
+        made of. That side's gradient follows from its program, and the other side has none.
+        """
+        address = pair.end.address
+        if record is None or address.module or address.role is not Role.GRAD_OUTPUT:
+            return False
+        if not (self._is_plain and self._known.has_loss and self._found.has_loss):
+            return False  # the gradients say what it is
+        ends = (self._known, records), (self._found, (record,))
+        lacking = [side.lacks(ids) for side, ids in ends]
+        return sorted(lacking) == [False, True] and all(
+            is_lacking or all(map(side.holds, ids))
+            for is_lacking, (side, ids) in zip(lacking, ends, strict=True)
+        )
+
+    def _reads_frozen(self, records: tuple[int, ...], record: int | None) -> bool:
+        """Return whether the side that has a weight alone reads it, and does not train it."""
+        side, lone = (self._known, records[0]) if record is None else (self._found, record)
+        return side.reads_frozen(lone)
 
 
 def _open_pairs(
@@ -417,27 +476,6 @@ def _is_left_out(pair: JudgedPair) -> bool:
     address = pair.end.address
     is_way = pair.end.call is not None and (bool(address.module) or address.role in _TAKEN)
     return pair.fatal and pair.verdict is Verdict.MISSING and is_way
-
-
-def _is_off_the_way(
-    pair: JudgedPair, known: _Sound, found: _Sound, records: tuple[int, ...], record: int | None
-) -> bool:
-    """Return whether a loss that is compared rests on an output of the model on one side alone.
-
-    One form makes its loss of the logarithms that it returns, another one of what these are made
-    of. That side's gradient follows from its program, and the other side has none.
-    """
-    address = pair.end.address
-    if record is None or address.module or address.role is not Role.GRAD_OUTPUT:
-        return False
-    if not (known.has_loss and found.has_loss):
-        return False  # the gradients say what it is
-    sides = (known, records), (found, (record,))
-    lacking = [side.lacks(ids) for side, ids in sides]
-    return sorted(lacking) == [False, True] and all(
-        is_lacking or all(map(side.holds, ids))
-        for is_lacking, (side, ids) in zip(lacking, sides, strict=True)
-    )
 
 
 def _is_remade(pair: JudgedPair, executed: Execution) -> bool:

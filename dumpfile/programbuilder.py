@@ -98,6 +98,10 @@ class ProgramBuilder:
         """State that a value is a leaf of another kind than was thought."""
         self._values[4 * value + 2] = _KINDS[kind]
 
+    def set_name(self, value: int, name: str) -> None:
+        """State the name of a leaf that no record holds."""
+        self._values[4 * value + 3] = self._strings[name]
+
     def set_content(self, value: int, content: Stored) -> None:
         """State what was stored of a value of which nothing was."""
         if self._contents[value] is None:
@@ -106,6 +110,10 @@ class ProgramBuilder:
     def add_gradient(self, value: int, content: Stored) -> None:
         """State the gradient of a value; the first one counts."""
         self._gradients.setdefault(value, content)
+
+    def set_gradient(self, value: int, content: Stored) -> None:
+        """State the gradient of a value, in the place of the first one."""
+        self._gradients[value] = content
 
     def add_operator(
         self,

@@ -429,7 +429,7 @@ def _off_in_order(rows: Array) -> float:
     Without those of independent errors: these are in the unit already.
     """
     partial = np.cumsum(rows, 0)
-    off = np.cumsum(rows, 0, np.float32)[-1] - partial[-1]
+    off = np.cumsum(rows, 0, np.float32)[-1:] - partial[-1:]  # of no rows there is no sum
     chance = float(np.vdot(partial, partial)) * UNIT_ROUNDOFF["float32"] ** 2 / 3
     return max(float(np.vdot(off, off)) - _CHANCE**2 * chance, 0.0)
 

@@ -58,12 +58,15 @@ def carrying_gradients(recorded: RecordedProgram) -> set[int]:
     """Return the operators run without a graph through which gradients flow all the same, by id.
 
     They are inside a function that has a backward pass of its own: one of them, or one behind it
-    that runs without a graph, makes a value for which a gradient arrived.
+    that runs without a graph, makes a value for which a gradient arrived. At a weight it arrives
+    whatever a script made it of.
     """
     found: set[int] = set()
     carrying: set[int] = set()
+    records, borders = recorded.index.records, recorded.borders.items()
+    weights = {value for record, value in borders if records[record].role is Role.WEIGHT}
     for operator in reversed(recorded.program.operators):
-        arrived = any(map(recorded.got_gradient, operator.outputs))
+        arrived = any(map(recorded.got_gradient, set(operator.outputs) - weights))
         if operator.no_grad and (arrived or carrying.intersection(operator.outputs)):
             found.add(operator.id)
             carrying.update(operator.taken)

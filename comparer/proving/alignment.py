@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Alignment", "Likeness", "align"]
 
+_MOST_BYTES = 1 << 18
+"""Of a term that is kept: those of a thousand primitives are a quarter of a gigabyte."""
+
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
@@ -58,6 +61,7 @@ class Alignment:
             DumpFormatError: Elements are damaged.
         """
         self._reference, self._leaves, self._wanted = reference, leaves, wanted
+        self._kept: dict[int, Array] = {}
         self.executed: dict[int, Array]
         """The wanted values."""
         self._sketches, self.executed = _sketched(reference, leaves, wanted, {})
@@ -107,15 +111,20 @@ class Alignment:
         return found
 
     def arrays(self, terms: Collection[int]) -> dict[int, Array]:
-        """Return the elements of terms of the reference that no leaf holds."""
-        found: dict[int, Array] = {}
+        """Return the elements of terms of the reference that no leaf holds.
+
+        The reference stays what it is, so that those of small terms are kept for the next time.
+        """
+        found = {term: self._kept[term] for term in terms if term in self._kept}
 
         def observe(term: int, array: Array) -> None:
             if term in terms:
                 found[term] = array.copy()
 
-        if terms:
+        if len(found) < len(terms):
             execute(self._reference, self._leaves, self._wanted, limits=LIMITS, observe=observe)
+            small = (one for one in found.items() if one[1].nbytes <= _MOST_BYTES)
+            self._kept.update(small)
         return found
 
 

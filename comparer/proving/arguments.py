@@ -24,18 +24,18 @@ from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
 from .executed import LIMITS, is_near
 from .numbering import LAYOUT
 from .parting import place_of
-from .pool import MOST_AXES, Pool, is_value, parts_of
+from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of
 from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Argument, Leaf, Lowered, Operator, Value
+    from padiff.program import Argument, Lowered, Operator, Value
     from padiff.program.primitives import Array
 
+    from .exchanged import Asked, Made
     from .numbering import Numbering
-    from .repair import Made
     from .repaired import Repaired
     from .result import Place
     from .side import Side
@@ -59,23 +59,17 @@ _MOST_ARGUMENTS = 100
 
 
 def told_by_arguments(
-    sides: tuple[Side, Side],
-    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
-    numbering: Numbering,
-    repaired: Repaired,
-    edits: Sequence[Edit],
+    asked: Asked, repaired: Repaired, edits: Sequence[Edit]
 ) -> list[tuple[Edit, tuple[int, ...]]]:
     """Return the edits of a proof with their exchanges, those of one operator in one if they can.
 
     Args:
-        sides: The reference and the candidate.
-        given: What their leaves hold.
-        numbering: Of their terms.
+        asked: What both programs are.
         repaired: The candidate with all exchanges.
         edits: One for each exchange.
     """
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
-    ids = [_operators_of(made, numbering) for made in repaired.made]
+    ids = [_operators_of(made, asked.numbering) for made in repaired.made]
     first = _first_of(repaired.made)
     inside = {
         one: [place for place, other in enumerate(ids) if other and set(other) <= {*one}]
@@ -88,7 +82,7 @@ def told_by_arguments(
         if is_told or not 0 < len(operators) <= _MOST_OPERATORS:
             continue
         try:
-            trial = _Trial(sides, given, repaired, numbering, operators)
+            trial = _Trial(asked, repaired, operators)
             told = trial.edit([edits[place] for place in group])
         except (ProgramError, DumpFormatError):
             told = None  # it cannot be executed within the limits: the exchanges stand
@@ -148,17 +142,11 @@ def _operators_of(made: Made, numbering: Numbering) -> tuple[int, ...]:
 class _Trial:
     """Some operators of the candidate, what they take, and what the last should make."""
 
-    def __init__(
-        self,
-        sides: tuple[Side, Side],
-        given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
-        repaired: Repaired,
-        numbering: Numbering,
-        ids: tuple[int, ...],
-    ) -> None:
+    def __init__(self, asked: Asked, repaired: Repaired, ids: tuple[int, ...]) -> None:
+        sides = asked.sides
         self.sides, self.ids = sides, _with_layouts(sides[1], ids, repaired)
         self.operators = [sides[1].program.operators[id_] for id_ in self.ids]
-        self.numbers = numbering.reference, repaired.made[0].numbers
+        self.numbers = asked.numbering.reference, repaired.made[0].numbers
         inner = {value for one in self.operators for value in one.outputs}
         taken = {value for one in self.operators for value in one.taken} - inner
         kept = taken.union(sides[1].lowered.leaves.values())  # what no rule makes is as recorded
@@ -173,10 +161,12 @@ class _Trial:
         """The reference's terms that these values became."""
         lowered, leaves = repaired.program()
         own = execute(lowered, leaves, (taken | wanted) - terms.keys(), limits=LIMITS)
-        known = elements_of(sides[0].lowered, given[0], set(terms.values()))
+        known = elements_of(sides[0].lowered, asked.given[0], set(terms.values()))
         plain = sides[1].lowered
         laid = {value: _as_it_lies(plain, value, known[term]) for value, term in terms.items()}
         elements = {**own, **laid}
+        self._plain: Mapping[int, Array] = {}
+        """What the operators as they are make; empty until that is known."""
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -190,14 +180,17 @@ class _Trial:
         Args:
             before: What it is told as without; their reference's operators say what may be meant.
         """
-        found = self._run(self.operators)
-        if found is None or self._is_wanted(found):
+        sizes = sum(prod(spec.shape) for spec in self._specs())
+        if sizes > _MOST_ELEMENTS:
+            return None
+        self._plain = self._run(self.operators) or {}
+        found = {value: self._plain[value] for value in self.wanted if value in self._plain}
+        if len(found) < len(self.wanted) or self._is_wanted(found):
             return None
         if self.operators[-1].phase is Phase.UPDATE:  # one of what it leaves stands for all
             right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
             self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
-        sizes = (prod(spec.shape) for spec in self._specs())
-        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sum(sizes)))
+        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
         for changed, edit in islice(self._each(Pool(self.sides, before), before[0]), most):
             made = self._run(changed)
             if made is not None and self._is_wanted(made):
@@ -225,12 +218,9 @@ class _Trial:
 
     def _lines(self) -> list[list[int]]:
         """Return the places of the operators, those together that one line ran alike."""
-        table = self.sides[1].table
         lines: dict[object, list[int]] = {}
         for place, one in enumerate(self.operators):
-            named = table.named(one.name, one.positional, one.keywords)
-            plain = repr([(name, value) for name, value in named if not is_value(value)])
-            key = place if one.site is None else (one.name, one.site, plain)
+            key = place if one.site is None else (one.name, one.site, settings_of(one))
             lines.setdefault(key, []).append(place)
         return [*lines.values()]
 
@@ -316,22 +306,34 @@ class _Trial:
         return all(is_near(found[value], array) for value, array in self.wanted.items())
 
     def _run(self, operators: Sequence[Operator]) -> Mapping[int, Array] | None:
-        """Lower and execute operators alone, and return what the last makes."""
-        side = self.sides[1]
-        values = side.program.values
+        """Lower and execute those of the operators alone that make something else than before.
+
+        Returns:
+            What the last makes; of the operators as they are what each makes.
+        """
+        side, values = self.sides[1], self.sides[1].program.values
+        run: list[Operator] = []
+        made: set[int] = set()
+        for one, before in zip(operators, self.operators, strict=True):
+            if not self._plain or one != before or not made.isdisjoint(one.taken):
+                run.append(one)
+                made.update(one.outputs)
+        held = {**self.taken, **self._plain}
+        known = {value: held[value] for one in run for value in one.taken if value not in made}
         program = Program(
             framework=side.program.framework,
             values=(
-                *(replace(values[id_], producer=None) for id_ in sorted(self.taken)),
-                *(values[id_] for one in operators for id_ in one.outputs),
+                *(replace(values[id_], producer=None) for id_ in sorted(known)),
+                *(values[id_] for one in run for id_ in one.outputs),
             ),
-            operators=tuple(operators),
+            operators=tuple(run),
         )
         lowered = lower(program, side.table, contents=side.recorded.elements)
         if lowered.opaque or lowered.random:
             return None
+        wanted = made & (self.wanted.keys() if self._plain else lowered.terms.keys())
         try:
-            return execute(lowered, self.taken, self.wanted, limits=LIMITS)
+            return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
         except ProgramError:
             return None
 

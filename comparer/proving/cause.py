@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
@@ -11,8 +10,9 @@ from padiff.dumpfile import DumpFormatError, ProgramError
 from .alignment import align
 from .arguments import told_by_arguments
 from .edits import describe
+from .exchanged import Asked, Start
 from .parting import find_parting
-from .repair import Repair, Start
+from .repair import Repair
 from .repaired import Repaired
 from .reshaped import Reshaping
 from .result import EditKind
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from padiff.program import Leaf
 
     from .alignment import Alignment, Likeness
+    from .exchanged import Made
     from .executed import Runs, Sink
     from .numbering import Numbering
-    from .repair import Made
     from .result import Edit, Place
     from .side import Side
 
@@ -67,44 +67,38 @@ def find_cause(
     try:
         alignment, likeness = aligned or align(sides, given, numbering, differing)
         cause = Cause(find_parting(sides, numbering.both, likeness.partners, wanted))
-        start = partial(Repair, sides, given, numbering, alignment, differing)
-        telling = partial(_told, sides, given, numbering, differing)
-        repair = start(Start(sides[1].lowered))
+        asked = Asked(
+            sides=sides, given=given, numbering=numbering, alignment=alignment, sinks=differing
+        )
+        repair = Repair(asked, Start(sides[1].lowered))
         is_proof = repair.run(agree, likeness)
         if is_proof:
             repair.reduce(agree)
         made = repair.in_one(agree) if is_proof else []
         if made:
-            cause = telling(repair, made, cause)
+            cause = _told(repair, made, cause)
         if len(cause.edits) == 1 and cause.edits[0].kind is EditKind.ARGUMENT:
             return cause  # no other repair is told in its place
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
-        reshaping = Reshaping(sides, numbering, differing, start)
+        reshaping = Reshaping(asked)
         reshaped = reshaping.find(repair, agree, below=below)
         if reshaped is not None:
             smaller = reshaped.in_one(agree)
             # One part that is taken earlier or later is a form, not a fault beside another one.
             if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
-                other = telling(reshaped, smaller, cause)
+                other = _told(reshaped, smaller, cause)
                 cause = other if _is_plainer(other, cause) else cause
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
 
 
-def _told(
-    sides: tuple[Side, Side],
-    given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
-    numbering: Numbering,
-    differing: Sequence[Sink],
-    repair: Repair,
-    made: Sequence[Made],
-    cause: Cause,
-) -> Cause:
+def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
     """Return a cause with the exchanges of a repair as edits."""
-    repaired = Repaired(sides, given, numbering, repair.start, made, differing)
+    sides, numbering = repair.sides, repair.numbering
+    repaired = Repaired(sides, repair.given, numbering, repair.start, made, repair.sinks)
     described = _described(sides, numbering, made)
-    edits = _merged(told_by_arguments(sides, given, numbering, repaired, described))
+    edits = _merged(told_by_arguments(repair.asked, repaired, described))
     return replace(
         cause,
         edits=tuple(edit for edit, _ in edits),

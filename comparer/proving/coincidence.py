@@ -93,10 +93,8 @@ class Second:
         """
         side = self._sides[which]
         terms = side.lowered.terms
-        changed = {terms[value] for value in self._varied[which] if value in terms}
-        for node in side.lowered.nodes:
-            if not changed.isdisjoint(node.operands):
-                changed.update(node.outputs)
+        varied = (terms[value] for value in self._varied[which] if value in terms)
+        changed = side.lowered.ahead(varied)
         last = max((side.program.values[one].producer or 0 for one in wanted), default=0)
         return any(
             READ in operator.keywords and any(terms[one] in changed for one in operator.taken)

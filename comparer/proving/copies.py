@@ -126,8 +126,8 @@ def find_changed_gradients(
         if end.kind is not LeafKind.GRADIENT or _is_equal_by_digest(pair, reference, candidate):
             continue
         arrived = {
-            *(_is_as_arrived(reference, one) for one in pair.reference),
-            _is_as_arrived(candidate, value),
+            *(is_as_arrived(reference, one) for one in pair.reference),
+            is_as_arrived(candidate, value),
         }
         if arrived == {False}:
             unjudged.append(end.name)
@@ -137,7 +137,7 @@ def find_changed_gradients(
                 yield found
 
 
-def _is_as_arrived(side: Side, value: int) -> bool:
+def is_as_arrived(side: Side, value: int) -> bool:
     """Return whether the update took the gradient that the backward pass of its step gave."""
     taken = side.recorded.info(value)
     name = side.program.values[value].name
@@ -193,7 +193,10 @@ def find_lost_gradients(
     for value, pair in sorted(leaves.pairs.items()):
         end = values[1][value]
         got = {reference.recorded.got_gradient(one) for one in pair.reference}
-        if end.kind is LeafKind.PARAMETER and got != {candidate.recorded.got_gradient(value)}:
+        ends = (candidate, value), *((reference, one) for one in pair.reference)
+        is_held = all(one in side.recorded.records for side, one in ends)  # else it changed before
+        is_weight = is_held and end.kind is LeafKind.PARAMETER
+        if is_weight and got != {candidate.recorded.got_gradient(value)}:
             is_same = _is_part_of_zeros(pair, end.shape, reference, candidate)
             if is_same is None:
                 unjudged.append(end.name)

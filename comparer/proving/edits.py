@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from padiff.program import Argument, Operator
 
+    from .exchanged import Made
     from .numbering import Numbering
-    from .repair import Made
     from .side import Side
 
 __all__ = ["describe"]
@@ -236,7 +236,10 @@ def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[s
         other = known.part(found.numbers[two])
         names = (names[0], other) if other else (known.origin(one), found.origin(two))
     made = known.made_of(one), found.made_of(two)
-    return Change("", *(made if names[0] == names[1] and made[0] != made[1] else names))
+    origins = known.origin(one), found.origin(two)
+    is_form = names == origins and known.form_of(one) == found.form_of(two)
+    is_alike = names[0] == names[1] or is_form
+    return Change("", *(made if is_alike and made[0] != made[1] else names))
 
 
 def _edit(

@@ -11,6 +11,7 @@ from padiff.program import ValueRef
 
 from .numbering import LAYOUT
 from .parting import place_of
+from .pool import plain_word
 from .result import UsedOperator
 
 if TYPE_CHECKING:
@@ -269,17 +270,30 @@ class End:
         one = self.side.program.operators[self.lowered.nodes[place].operator]
         return f"{self._slot(one, term)} of {self.side.recorded.module_of(one)[0] or '(root)'}"
 
+    def form_of(self, term: int) -> tuple[str, str]:
+        """Return the last word of the operator that made a term, and the module that it ran in."""
+        place = self.lowered.producers.get(term)
+        if place is None:
+            return "", self.named(term)
+        one = self.side.program.operators[self.lowered.nodes[place].operator]
+        return plain_word(one.name), self.side.recorded.module_of(one)[0]
+
     def made_of(self, term: int) -> str:
-        """Return the operator that made a term, and those that made what it is computed from."""
+        """Return the operator that made a term, and what it is computed from."""
         place = self.lowered.producers.get(term)
         operands = () if place is None else self.lowered.nodes[place].operands
-        nodes = ((one, self.lowered.producers.get(one)) for one in operands)
-        before = [
-            self._slot(self.side.program.operators[self.lowered.nodes[place].operator], one)
-            for one, place in nodes
-            if place is not None and self.lowered.nodes[place].primitive not in _CONSTANT
-        ]
-        return ", of ".join((self.origin(term), *before))
+        return ", of ".join((self.origin(term), *filter(None, map(self._word, operands))))
+
+    def _word(self, term: int) -> str:
+        """Return the operator that made a term, or the name of a leaf; empty for numbers."""
+        for one in sorted(self.laid_from(term)):
+            if (leaf := self.lowered.leaves.get(one, -1)) >= 0:
+                return self.side.program.values[leaf].name
+        place = self.lowered.producers.get(term)
+        node = None if place is None else self.lowered.nodes[place]
+        if node is None or node.primitive in _CONSTANT:
+            return ""
+        return self._slot(self.side.program.operators[node.operator], term)
 
     def _made_by(self, operator: int, term: int) -> str:
         one = self.side.program.operators[operator]

@@ -7,8 +7,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
-from padiff.program import UNIT_ROUNDOFF, read_lowered
+from padiff.program import read_lowered
 
+from .agreement import Agreement
 from .alignment import align
 from .cause import Cause, find_cause
 from .coincidence import refuted
@@ -24,10 +25,10 @@ from .detached import find_detached, find_held
 from .drawn import differing_draws, follow_draws, settle_draws
 from .executed import Runs, Sink
 from .forms import form_for_causes
-from .hidden import Errors, Rounded, largest_effect
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .leaves import pair_leaves
+from .losses import are_other_losses
 from .numbering import Numbering
 from .precision import find_coarser
 from .repaired import Repaired
@@ -157,6 +158,7 @@ class _Comparison:
             ),
             update=None if update is None else _in_files(self.sides, update),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
+            are_losses_other=are_other_losses(self.sides, self.leaves, alike),
         )
 
     def _with_draws(self, found: FunctionComparison) -> FunctionComparison:
@@ -288,50 +290,25 @@ class _Comparison:
         is_plain = aligned is not None and form()[0] is self.sides  # the verdict is theirs
         executed = (aligned[0].executed, aligned[1].executed) if aligned and is_plain else ({}, {})
         runs = Runs(self.sides, given, left, executed)
-        coarse = self._coarse_terms()
-        units = {sink: self._unit(sink, coarse) for sink in left}
-        errors = [runs.error(sink) for sink in left]
-
-        @cache
-        def size(sink: Sink) -> float | None:
-            found = runs.differences(sink)
-            return None if found is None else runs.scale(sink, *found)
-
-        def agree(runs: Runs, sink: Sink) -> bool:
-            """Measure what repairs leave by what the candidate was measured by: that is quick."""
-            unit = units[sink]
-            return runs.agree(sink) if unit is None else runs.agree_within(sink, unit, size(sink))
-
-        exact = [sink for sink in left if units[sink] is None]
-        rounded = Rounded(runs, Errors(self.sides), exact)
-        differing = [
-            sink
-            for sink in left
-            if not (
-                runs.agree(sink, partial(rounded.first, sink))
-                if units[sink] is None
-                else agree(runs, sink)
-            )
-        ]
+        agreement = Agreement(self.sides, self.leaves, left, runs)
+        differing, exact = agreement.differing(), agreement.exact
         cause, effect = Cause(), None
         self.repaired = Repaired(self.sides, given, self.numbering)
         if differing:
             sides, numbering = form()
             aligned = aligned if differing == left else None
-            cause = find_cause(sides, given, numbering, differing, agree, aligned)
+            cause = find_cause(sides, given, numbering, differing, agreement.agree, aligned)
             self.repaired = cause.repaired
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
-            shown = [sink for sink in self.results if sink in units and is_recorded]
+            shown = [sink for sink in self.results if sink in left and is_recorded]
             cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown))
-            effect = largest_effect(
-                rounded.effect(sink) if units[sink] is None else None for sink in differing
-            )
+            effect = agreement.effect(differing)
         is_hidden = effect is not None and effect.is_hidden
         is_open = exact and (is_hidden or not differing)
         other = refuted(self.sides, self.leaves, exact, is_hidden=is_hidden) if is_open else None
         if other is not None and not differing:
             sides, numbering = form()
-            cause = find_cause(sides, other[0], numbering, other[1], agree)
+            cause = find_cause(sides, other[0], numbering, other[1], agreement.agree)
         answer = self._answer(effect, is_different=bool(differing), is_refuted=other is not None)
         return FunctionComparison(
             answer=answer,
@@ -341,7 +318,7 @@ class _Comparison:
             tolerated=len(left) - len(exact) + self.rounded,
             facts=len(self.given.facts) - self.rounded,
             is_coincidence=other is not None,
-            largest=max(errors, default=None),
+            largest=agreement.largest,
             effect=effect,
             reference=cause.places[0],
             candidate=cause.places[1],
@@ -351,7 +328,7 @@ class _Comparison:
     def _answer(self, effect: Effect | None, *, is_different: bool, is_refuted: bool) -> Answer:
         if is_different and (effect is None or not effect.is_hidden):
             return Answer.DIFFERENT
-        if self._lone_cuts():
+        if self._is_open():
             return Answer.UNKNOWN
         return Answer.HIDDEN if is_different or is_refuted else Answer.SAME
 
@@ -361,47 +338,14 @@ class _Comparison:
             if len(one.taken) == len(two.taken) and _is_forward(one) and _is_forward(two):
                 yield from (Sink(a, b, None) for a, b in zip(one.taken, two.taken, strict=True))
 
-    def _coarse_terms(self) -> tuple[set[int], set[int]]:
-        """Return the terms behind recorded values, of both sides."""
-        found = []
-        for side, lone in zip(self.sides, self.leaves.lone, strict=True):
-            coarse = {side.lowered.terms[value] for value in lone}
-            for node in side.lowered.nodes:
-                if coarse.intersection(node.operands):
-                    coarse.update(node.outputs)
-            found.append(coarse)
-        return found[0], found[1]
-
-    def _unit(self, sink: Sink, coarse: tuple[set[int], set[int]]) -> float | None:
-        """Return the unit roundoff of what lies behind recorded values, None for all else.
-
-        They are as coarse as what made them, whatever their own dtype.
-        """
-        values = sink.reference, sink.candidate
-        units = [
-            max(
-                UNIT_ROUNDOFF.get(side.program.values[value].dtype, 0.0), side.coarsest_before(lone)
-            )
-            for side, value, terms, lone in zip(
-                self.sides, values, coarse, self.leaves.lone, strict=True
-            )
-            if side.lowered.terms[value] in terms
-        ]
-        return max(units, default=None)
-
-    def _lone_cuts(self) -> set[int]:
-        """Return the operators without a rule, or drawn, that have no partner, of both sides.
-
-        Those that take nothing hide nothing: what they make is a leaf like others.
-        """
-        known = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
-        return {
-            one.id
-            for side, paired, drawn in zip(self.sides, known, self.leaves.drawn, strict=True)
-            for one in side.cuts
-            if one.id not in paired and one.taken and _is_forward(one)
-            if not drawn.issuperset(one.outputs)
-        }
+    def _is_open(self) -> bool:
+        """Return whether operators without a rule and without a partner hide something."""
+        cuts = zip(self.leaves.lone_cuts(*self.sides), self.leaves.drawn, strict=True)
+        return any(
+            _is_forward(one) and not drawn.issuperset(one.outputs)
+            for those, drawn in cuts
+            for one in those
+        )
 
 
 def _in_files(sides: tuple[Side, Side], found: C) -> C:

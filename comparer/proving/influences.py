@@ -19,7 +19,6 @@ from padiff.dumpfile import ConfigError, DumpFormatError, LeafKind, Phase, Progr
 from padiff.program import Limits, execute
 
 from .executed import disturbing, size_of
-from .repair import reached
 from .result import Influence
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def _is_cut_off(
 
     Those of operators that are drawn or have no rule stay as they are, whatever goes into them.
     """
-    moved = reached(program.nodes, changed)
+    moved = program.ahead(changed)
     behind = program.behind(program.terms[value] for value in wanted)
     needed = {term for place in behind for term in program.nodes[place].operands}
     needed.update(program.terms[value] for value in wanted)

@@ -114,6 +114,18 @@ class Leaves:
             found[value] = partial(_joined, pair.rule, parts, candidate.program.values[value].shape)
         return found
 
+    def lone_cuts(self, reference: Side, candidate: Side) -> tuple[list[Operator], list[Operator]]:
+        """Return what is taken as it was recorded, of operators without a partner.
+
+        Those that take nothing hide nothing: what they make is a leaf like others.
+        """
+        paired = {one.id for one, _ in self.cuts}, {two.id for _, two in self.cuts}
+        known, found = (
+            [one for one in side.cuts if one.taken and one.id not in ids]
+            for side, ids in zip((reference, candidate), paired, strict=True)
+        )
+        return known, found
+
     def _known(
         self,
         reference: Side,
@@ -292,14 +304,17 @@ def _of_records(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[
 
 
 _NAMED = {
+    (Role.WEIGHT, Phase.FORWARD): LeafKind.PARAMETER,
+    (Role.BUFFER, Phase.FORWARD): LeafKind.BUFFER,
     (Role.WEIGHT_GRAD, Phase.BACKWARD): LeafKind.GRADIENT,
     (Role.OPTIMIZER_STATE, Phase.UPDATE): LeafKind.STATE,
 }
-"""What an update takes is paired as the records of its name are."""
+"""What an update takes is paired as the records of its name are, and so is what a weight was
+where it was changed since the step before."""
 
 
 def _of_names(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[LeafPair]:
-    """Yield the pairs of gradients and of what optimizers keep, as they were before the update."""
+    """Yield the pairs of leaves that no record holds, but that have the name of one."""
     known, found = _by_name(reference), _by_name(candidate)
     records = reference.file.index.records, candidate.file.index.records
     for pair in pairing.records:

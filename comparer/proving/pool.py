@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .result import Edit
     from .side import Side
 
-__all__ = ["MOST_AXES", "Pool", "is_value", "parts_of"]
+__all__ = ["MOST_AXES", "Pool", "is_value", "parts_of", "plain_word", "settings_of"]
 
 MOST_AXES = 4
 """Of a tuple whose orders are all tried; of longer ones two parts are exchanged."""
@@ -88,7 +88,7 @@ class Pool:
         found: list[tuple[bool, bool, Argument]] = []
         ids = {id_ for one in self.edits if one.reference for id_ in one.reference.slice}
         for one in (side.program.operators[id_] for id_ in sorted(ids)):
-            is_other = _plain(one.name) != _plain(operator.name)
+            is_other = plain_word(one.name) != plain_word(operator.name)
             for given, value in side.table.named(one.name, one.positional, one.keywords):
                 is_renamed = _ALIKE.get(given, given) != _ALIKE.get(name, name)
                 found += [(is_other, is_renamed, part) for part in parts_of(value)]
@@ -109,7 +109,7 @@ def _swapped(value: tuple[Argument, ...]) -> Iterator[Argument]:
         yield tuple(parts)
 
 
-def _plain(name: str) -> str:
+def plain_word(name: str) -> str:
     """Return the last word of an operator's name."""
     return name.rpartition(".")[2].strip("_")
 
@@ -130,3 +130,9 @@ def is_value(argument: Argument) -> bool:
     return isinstance(argument, ValueRef) or (
         isinstance(argument, tuple) and any(map(is_value, argument))
     )
+
+
+def settings_of(operator: Operator) -> str:
+    """Return all that an operator was called with beside values, as text to compare."""
+    given = (*operator.positional, *operator.keywords.items())
+    return repr([one for one in given if not is_value(one)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
 
-from .repair import Start
+from .exchanged import Start
 from .reshaped import values_of, with_leaf
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from padiff.program import Leaf, Lowered, Node
 
+    from .exchanged import Made
     from .executed import Sink
     from .numbering import Numbering
-    from .repair import Made
     from .side import Side
 
 __all__ = ["Repaired"]

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import EXACT, Slice, Value, ValueRef, lower
 
+from .exchanged import Made, Start
 from .exchanges import Exchange, Region
 from .numbering import COMMUTATIVE, LAYOUT
-from .repair import Made, Start
+from .repair import Repair
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from padiff.program import Argument, Lowered, Node, Operator, Program
     from padiff.program.primitives import Array
 
+    from .exchanged import Asked
     from .executed import Runs, Sink
     from .numbering import Numbering
-    from .repair import Repair
     from .side import Side
 
 __all__ = ["Reshaping", "values_of", "with_leaf"]
@@ -57,23 +58,8 @@ _MOST_SIZES = 3
 class Reshaping:
     """Repairs that begin with exchanges of values of other shapes."""
 
-    def __init__(
-        self,
-        sides: tuple[Side, Side],
-        numbering: Numbering,
-        sinks: Sequence[Sink],
-        repair: Callable[[Start], Repair],
-    ) -> None:
-        """Note what is compared.
-
-        Args:
-            sides: The reference and the candidate.
-            numbering: Of their terms.
-            sinks: What has to become equal.
-            repair: Returns the repair that goes on from some exchanges.
-        """
-        self._sides, self._numbering, self._sinks = sides, numbering, sinks
-        self._repair = repair
+    def __init__(self, asked: Asked) -> None:
+        self._asked, self._sides, self._numbering = asked, asked.sides, asked.numbering
 
     def find(
         self, before: Repair, agree: Callable[[Runs, Sink], bool], *, below: int | None
@@ -146,9 +132,10 @@ class Reshaping:
 
         Only a few are tried to the end: each executes the candidate.
         """
-        drafts = _drafts(self._sides, self._numbering, draft, before.first, self._sinks, below)
+        sides, numbering, sinks = self._sides, self._numbering, self._asked.sinks
+        drafts = _drafts(sides, numbering, draft, before.first, sinks, below)
         for other in islice(drafts, _MOST_REPAIRS):
-            repair = self._repair(Start(other.lowered, other.made))
+            repair = Repair(self._asked, Start(other.lowered, other.made))
             try:
                 is_proved = repair.run(agree)
             except (ProgramError, DumpFormatError):

@@ -318,7 +318,7 @@ class UpdateComparison:
     """Names of the candidate's weights whose recorded gradient is on either side what the update
     left, as clipping does, and not what arrived."""
     is_of_rule: bool = field(default=False, metadata=UNWRITTEN)
-    """Whether the proof begins with something else than such a change of gradients."""
+    """Whether the proof begins with something else than what changed these gradients."""
 
 
 Fault = Edit | Parting | LeafDifference | CoarserValue | UnsoundValue | UpdateDifference
@@ -339,6 +339,8 @@ class FunctionComparison:
     """Those that were executed and agree at 1e-9 of their size."""
     is_coincidence: bool = False
     """Whether what was executed agrees, and differs with other weights and inputs."""
+    are_losses_other: bool = field(default=False, metadata=UNWRITTEN)
+    """Whether backward passes are known to begin with two functions."""
     tolerated: int = 0
     """Those behind recorded values, which agree within the rounding of their dtype, and rounded
     numbers that are no values of the programs."""

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role, referenced_values
-from padiff.program import UNIT_ROUNDOFF, LeafKind, ValueRef
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.program import UNIT_ROUNDOFF, ValueRef
 
 from .cause import Cause, find_cause, merged
 from .executed import ROUNDINGS, Runs, Sink
 from .hidden import Rounded, largest_effect
 from .influences import influences_of_edits
+from .pool import settings_of
 from .result import Answer, Unknown, UpdateComparison, UpdateDifference
 from .settings import Rates, is_of_rate
 from .updateerrors import UpdateErrors
@@ -102,7 +103,8 @@ class _Updates:
         self.unseen: list[str] = []
         """What changed without an operator that was recorded, by the candidate's name."""
         self.left = list(self._left_of(pairing))
-        self.gradients = frozenset(self._changed_gradients(pairing))
+        self.changes = _changes(sides[0]), _changes(sides[1])
+        """The operators of each update that made what records of gradients hold, by record."""
 
     def run(self) -> UpdateComparison | None:
         """Answer for all that is left."""
@@ -122,8 +124,8 @@ class _Updates:
             found,
             constructed=len(self.left) - len(known),
             proven=frozenset(proven),
-            gradients=self.gradients,
-            is_of_rule=bool(found.edits) and not self._is_of_clip(found.edits[0]),
+            gradients=frozenset(self._changed_gradients()),
+            is_of_rule=bool(found.edits) and not self._changes_gradients(found.edits[0]),
         )
         if found.answer in {Answer.SAME, Answer.HIDDEN} and (behind or self.unseen):
             unknown = Unknown.BEHIND if behind else Unknown.UNSEEN
@@ -236,7 +238,7 @@ class _Updates:
         ends = zip(self.sides, (sink.reference, sink.candidate), strict=True)
         return tuple(
             frozenset(
-                (one.name, _without_values((one.positional, *one.keywords)))
+                (one.name, settings_of(one))
                 for one in (side.program.operators[id_] for id_ in _behind(side, value))
                 if one.phase is Phase.UPDATE
             )
@@ -273,25 +275,21 @@ class _Updates:
             elif info.role is Role.WEIGHT:
                 self.unseen.append(name)
 
-    def _is_of_clip(self, edit: Edit) -> bool:
-        """Return whether an edit is of what changed gradients before they were used."""
+    def _changes_gradients(self, edit: Edit) -> bool:
+        """Return whether an edit is of what made the gradients that were recorded."""
         places = edit.reference, edit.candidate
         return any(
-            place is not None and not _changing_gradients(side).isdisjoint(place.slice)
-            for side, place in zip(self.sides, places, strict=True)
+            place is not None and any(not one.isdisjoint(place.slice) for one in changes.values())
+            for changes, place in zip(self.changes, places, strict=True)
         )
 
-    def _changed_gradients(self, pairing: Pairing) -> Iterator[str]:
+    def _changed_gradients(self) -> Iterator[str]:
         """Yield the weights whose recorded gradient is not the one that arrived on its side."""
-        reference, candidate = self.sides
-        arrived = tuple(map(_arrived, self.sides))
-        for pair in pairing.records:
-            info = candidate.file.index.records[pair.candidate]
-            if (info.role, info.phase) == (Role.WEIGHT_GRAD, Phase.BACKWARD) and (
-                any(_is_changed(reference, one, arrived[0]) for one in pair.reference)
-                or _is_changed(candidate, pair.candidate, arrived[1])
-            ):
-                yield candidate.name_of_record(pair.candidate)
+        (known, found), records = self.changes, self.sides[1].file.index.records
+        for pair in self.pairing.records:
+            is_changed = pair.candidate in found or not known.keys().isdisjoint(pair.reference)
+            if is_changed and records[pair.candidate].phase is Phase.BACKWARD:
+                yield self.sides[1].name_of_record(pair.candidate)
 
     def _agree(self, runs: Runs, sink: Sink) -> bool:
         kept = self._kept(sink) if self._is_variance(sink) else None
@@ -370,10 +368,10 @@ class _Updates:
 
     def _behind_lone_cuts(self) -> set[str]:
         """Return what rests on the outcomes of operators that only one side recorded, or drew."""
-        paired = {one.id for one, _ in self.leaves.cuts}, {two.id for _, two in self.leaves.cuts}
-        behind = tuple(
-            _reached(side, known) for side, known in zip(self.sides, paired, strict=True)
-        )
+        behind = [
+            side.lowered.ahead(side.lowered.terms[value] for one in cuts for value in one.outputs)
+            for side, cuts in zip(self.sides, self.leaves.lone_cuts(*self.sides), strict=True)
+        ]
         found = set()
         for one in self.left:
             values = (one.sink.reference, *one.sink.others), (one.sink.candidate,)
@@ -392,67 +390,12 @@ def _behind(side: Side, value: int) -> set[int]:
     return {side.lowered.nodes[place].operator for place in nodes}
 
 
-def _changing_gradients(side: Side) -> set[int]:
-    """Return the operators of the update that wrote into gradients, or made what was recorded."""
-    index, program, arrived = side.file.index, side.program, _arrived(side)
-    digests = {
-        index.values[one.value].digest
-        for record, one in enumerate(index.records)
-        if one.role is Role.WEIGHT_GRAD
-        and one.value is not None
-        and _is_changed(side, record, arrived)
+def _changes(side: Side) -> dict[int, set[int]]:
+    """Return the operators of the update that made what each record of a changed gradient holds."""
+    records, operators = side.file.index.records, side.program.operators
+    made = {
+        record: {one for one in _behind(side, value) if operators[one].phase is Phase.UPDATE}
+        for record, value in side.recorded.borders.items()
+        if records[record].role is Role.WEIGHT_GRAD
     }
-    if not digests:
-        return set()
-    made = (one for one in program.values if one.producer is not None)
-    held = [
-        one.id
-        for one in made
-        if (info := side.recorded.info(one.id)) is not None and info.digest in digests
-    ]
-    for operator in program.operators:
-        written = referenced_values(operator.positional[:1]) if operator.in_place else ()
-        if any(program.values[value].kind is LeafKind.GRADIENT for value in written):
-            held += operator.outputs
-    ids = {one for value in held for one in _behind(side, value)}
-    return {one for one in ids if program.operators[one].phase is Phase.UPDATE}
-
-
-def _without_values(argument: object) -> Hashable:
-    """Return an argument that can be held against another one, values left out."""
-    if isinstance(argument, ValueRef):
-        return ValueRef
-    if isinstance(argument, tuple | list):
-        return tuple(map(_without_values, argument))
-    return repr(argument)
-
-
-def _arrived(side: Side) -> dict[str, str]:
-    """Return the digests of the gradients that the update took, by the name of the weight."""
-    found = {}
-    for value in side.program.values:
-        info = side.recorded.info(value.id) if value.kind is LeafKind.GRADIENT else None
-        if info is not None:
-            found[value.name] = info.digest
-    return found
-
-
-def _is_changed(side: Side, record: int, arrived: Mapping[str, str]) -> bool:
-    index, name = side.file.index, side.name_of_record(record)
-    value = index.records[record].value
-    return value is not None and arrived.get(name, index.values[value].digest) != (
-        index.values[value].digest
-    )
-
-
-def _reached(side: Side, paired: set[int]) -> set[int]:
-    """Return the terms that are computed from outcomes of operators without a partner."""
-    terms = side.lowered.terms
-    reached = {
-        terms[value] for one in side.cuts if one.id not in paired and one.taken
-        for value in one.outputs
-    }  # fmt: skip
-    for node in side.lowered.nodes:
-        if not reached.isdisjoint(node.operands):
-            reached.update(node.outputs)
-    return reached
+    return {record: those for record, those in made.items() if those}

@@ -117,6 +117,11 @@ class ProgramRecorder:
     _is_deriving = False
     """Whether an operator runs that gives gradients: those are none of the backward pass."""
 
+    _is_spread = False
+    """Whether a tensor was met that is spread over processes."""
+    is_paused = False
+    """Whether what runs is no part of the step."""
+
     def __init__(  # noqa: PLR0913
         self,
         adapter: Adapter,
@@ -171,17 +176,16 @@ class ProgramRecorder:
         self._written: dict[Hashable, list[int]] = {}
         """Values that were written in place, by their memory, in order."""
         self._handles: list[Handle] = []
+        self._met: dict[int, tuple[weakref.ref[Any] | None, int]] = {}
+        """Leaves met outside all modules, by the identity of the tensor: it may be a weight."""
         self._watched: dict[int, tuple[int, ...] | None] = {}
         """Values whose gradient is awaited, with its shape where they are spread over processes."""
         self._is_closed = self._has_gradients = self._is_building = False
-        self._is_updating = self._is_spread = False
-        """Whether the operator that is being recorded belongs to the update; whether a tensor was
-        met that is spread over processes."""
+        self._is_updating = False
+        """Whether the operator that is being recorded belongs to the update."""
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._pending: set[int] = set()
         """Values that a collective is still making: stored when something takes them."""
-        self.is_paused = False
-        """Whether what runs is no part of the step."""
         self._bare: set[int] = set()
         """Values of the update of which nothing is stored."""
         self.holes = 0
@@ -241,6 +245,7 @@ class ProgramRecorder:
         self._handles.clear()
         self._live.clear()
         self._by_content.clear()
+        self._met.clear()
         self._followed.clear()
         self._arrive = _ignore  # the hook refers back
 
@@ -252,6 +257,7 @@ class ProgramRecorder:
         kind: LeafKind | None = None,
         *,
         is_made: bool = False,
+        name: str = "",
     ) -> None:
         """State that a record holds what a tensor holds now. Called under the lock.
 
@@ -262,11 +268,21 @@ class ProgramRecorder:
             kind: Which kind of leaf; None if that is not known. A parameter or buffer gets its
                 name from the record.
             is_made: Whether a module returned it, so that something has computed it.
+            name: Of a parameter or buffer, in case that it was changed before.
         """
         self._is_updating = False
         entry = self._settled(tensor) or self._value(tensor, kind, stored, is_made=is_made)
+        own = self._local(tensor)
+        if kind is not None and entry is not None and entry.digest not in ("", stored.digest):
+            del self._live[id(own)]  # it was changed unseen since something took it
+            entry = self._value(tensor, kind, stored)
         if entry is not None:
             self._builder.add_border(record, entry.value)
+            met, value = self._met.pop(id(own), (None, 0))
+            if kind is not None and met is not None and met() is own:
+                self._builder.set_kind(value, kind)
+                if value != entry.value:
+                    self._builder.set_name(value, name)
 
     def end_of(self, tensor: Tensor) -> tuple[int, str] | None:
         """Return the value that a tensor holds now, and the digest that it has, if it is known.
@@ -274,10 +290,20 @@ class ProgramRecorder:
         None for a tensor that no operator took, or that was changed unseen.
         """
         tensor = self._local(tensor)
-        entry = self._live.get(id(tensor))
-        if entry is None or entry.reference() is not tensor or entry.stamp != self.stamp(tensor):
-            return None
-        return entry.value, entry.digest
+        entry, stamp = self._live.get(id(tensor)), self.stamp(tensor)
+        if entry is None or entry.reference() is not tensor:
+            entry = self._alike(tensor, stamp)
+        return None if entry is None or entry.stamp != stamp else (entry.value, entry.digest)
+
+    def end_of_step(self, tensor: Tensor) -> tuple[int, str] | None:
+        """Return the same as ``end_of``, of a tensor whose memory the update wrote, too."""
+        own = self._local(tensor)
+        entry, stamp = self._live.get(id(own)), self.stamp(own)
+        is_written = entry is not None and entry.stamp != stamp and entry.stamp[0] is None
+        if entry is not None and is_written and entry.reference() is own:
+            self._is_updating = self._has_gradients
+            self._refreshed(entry, own, stamp)
+        return self.end_of(tensor)
 
     def add_end(self, record: int, end: tuple[int, str] | None, stored: Stored) -> None:
         """State that a record of the step's end holds a value.
@@ -290,6 +316,11 @@ class ProgramRecorder:
         if end is not None and end[1] in ("", stored.digest):
             self._builder.add_border(record, end[0])
             self._builder.set_content(end[0], stored)
+
+    def set_total(self, end: tuple[int, str] | None, stored: Stored) -> None:
+        """State what all backward passes of the step together gave a value."""
+        if end is not None:
+            self._builder.set_gradient(end[0], stored)
 
     def run(
         self,
@@ -570,7 +601,9 @@ class ProgramRecorder:
         """Look anew at what shares the memory of tensors that were written past its counter."""
         written = {id(one): self._kept_view(one) for one in changed}
         apart = [one for one in changed if (view := written[id(one)]) and view.is_apart]
-        if not apart or self._is_updating:
+        if self._is_updating:  # what optimizers write so is many, and is seldom looked into else
+            for one in apart:
+                self._outdate_source(one)
             return
         places = {self._operators.memory(one) for one in apart}
         for entry in self._live.values():
@@ -580,6 +613,16 @@ class ProgramRecorder:
             if self._operators.memory(one) in places:
                 self._contents.forget(one)
                 entry.stamp = entry.stamp if id(one) in written else (None, entry.stamp[1])
+
+    def _outdate_source(self, tensor: Tensor) -> None:
+        """Look anew at what a view is of, and at what that is a view of."""
+        entry = self._live.get(id(tensor))
+        while entry is not None and entry.view is not None:
+            source = entry.view.source()
+            entry = None if source is None else self._live.get(id(source))
+            if entry is not None:
+                self._contents.forget(source)
+                entry.stamp = None, entry.stamp[1]
 
     def _is_index(self, tensor: Tensor) -> bool:
         return self._dtype(tensor) in {"int32", "int64"}
@@ -776,6 +819,8 @@ class ProgramRecorder:
             if kind not in _HELD:
                 stored = self._store(tensor, self._lone)
             found = self._add_leaf(tensor, kind, key, stored, name)
+            if kind is LeafKind.INPUT:
+                self._met[id(tensor)] = weakref.ref(tensor), found
         if not self._is_updating:
             self._watch_gradient(found, whole, tensor)
         return self._keep(tensor, found, stamp, stored, None)

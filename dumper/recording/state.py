@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored
+from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored, digest_of
 
 from .storing import Kept, store, store_array
 
@@ -38,8 +38,14 @@ class Held:
     is_trained: bool = False
     """Whether it is a weight that requires a gradient."""
     arrivals: int = 0
+    total: str = ""
+    """The digest of the sum of all gradients that arrived; empty where only one did."""
+    value: tuple[int, str] | None = None
+    """The value of the program that it is, with its digest."""
     gradient: Kept | None = None
     """May lie otherwise over processes than the weight."""
+    gradient_value: tuple[int, str] | None = None
+    """The value of the program that it is, with its digest; None where no operator took it."""
     handed: Read | None = None
     """The first gradient that the script was handed while the weight had none of its own."""
 
@@ -84,6 +90,7 @@ class State:
     """Weights whose gradient is the one that the script was handed, as they have no own."""
     _nonzero: bool = False
     """Whether any stored gradient has an element other than zero."""
+    _program: ProgramRecorder | None = None
 
     @property
     def stale(self) -> bool:
@@ -137,7 +144,7 @@ class State:
         program: ProgramRecorder | None = None,
     ) -> int:
         """Store all weights and buffers as they are now; give the number of records."""
-        self.is_recorded = True
+        self.is_recorded, self._program = True, program
         if backward:
             self._handles.append(self.adapter.watch.handed(self.guard(self._handed)))
         for node in self.nodes:
@@ -166,7 +173,9 @@ class State:
                 )
                 if program is not None:
                     kind = LeafKind.PARAMETER if item.is_weight else LeafKind.BUFFER
-                    program.border(record, item.tensor, held.taken.stored, kind)
+                    name = f"{node.info.path}.{item.name}".lstrip(".")
+                    program.border(record, item.tensor, held.taken.stored, kind, name=name)
+                    held.value = program.end_of(item.tensor)
         return len(self._owners)
 
     def record_gradients(
@@ -193,7 +202,7 @@ class State:
             )
         for owner in owners:
             gradient = owner.held.gradient
-            writer.add_record(
+            record = writer.add_record(
                 module=owner.module,
                 call=None,
                 phase=Phase.BACKWARD,
@@ -205,6 +214,10 @@ class State:
                 tensor=owner.held.number,
                 layout=None if gradient is None else gradient.layout,
             )
+            if self._program is not None and gradient is not None:
+                self._program.add_end(record, owner.held.gradient_value, gradient.stored)
+                if owner.held.total == gradient.stored.digest and not self.stale:
+                    self._program.set_total(owner.held.value, gradient.stored)
         return len(owners)
 
     def record_buffers(
@@ -281,6 +294,7 @@ class State:
         gradient = self.adapter.gradient(held.tensor)
         if not held.is_trained or held.gradient is not None or gradient is None:
             return None
+        held.gradient_value = self.value_of(gradient) if scale == 1.0 else None
         if self._nonzero and scale == 1.0 and not is_read:
             held.gradient = store(self.adapter, writer, gradient)
             return None
@@ -290,6 +304,10 @@ class State:
         self._nonzero = self._nonzero or bool(array.any())
         held.gradient = store_array(writer, array, self.adapter.layout(gradient))
         return array
+
+    def value_of(self, tensor: Tensor) -> tuple[int, str] | None:
+        """Return the value of the program that a tensor holds now, with its digest."""
+        return None if self._program is None else self._program.end_of(tensor)
 
     def stash(self) -> None:
         """Copy all gradients, in the place of earlier copies."""
@@ -333,12 +351,16 @@ class State:
         if self._earlier is None and self._has_nonzero_gradient(held):
             self._earlier = held
 
-        def arrived(_: Tensor) -> None:
+        def arrived(gradient: Tensor) -> None:
             if self.is_stopped:
                 return
             if held is self._earlier and not held.arrivals:
                 self._is_added_to = self._has_nonzero_gradient(held)
+            before = self.adapter.gradient(held.tensor) if held.arrivals else None
             held.arrivals += 1
+            if before is not None:
+                elements = self.adapter.elements
+                held.total = digest_of(elements(before) + elements(gradient))
 
         self._handles.append(self.adapter.hook_gradient(held.tensor, self.guard(arrived)))
 

@@ -57,7 +57,8 @@ class Update:
     """Learning rates in force; None where nobody told."""
     _begun: set[int] = field(default_factory=set)
     """Identities of the optimizers that ``begins`` was called with."""
-    _clipped: dict[Hashable, Kept] = field(default_factory=dict)
+    _clipped: dict[Hashable, tuple[Kept, tuple[int, str] | None]] = field(default_factory=dict)
+    """What the update takes, with the values of the program that it is."""
     _squares: dict[Hashable, float] = field(default_factory=dict)
     _handles: list[Handle] = field(default_factory=list)
     _program: ProgramRecorder | None = None
@@ -106,7 +107,7 @@ class Update:
         if program is None:
             return
         for tensor in self._left():
-            end = program.end_of(tensor)
+            end = program.end_of_step(tensor)
             if end is not None:
                 self._ends[id(tensor)] = end
 
@@ -156,7 +157,8 @@ class Update:
             grads = [(tensor, self.adapter.gradient(tensor)) for tensor in held]
             pairs = [(tensor, grad) for tensor, grad in grads if grad is not None]
         for tensor, gradient in pairs:
-            self._clipped[identity(tensor)] = store(self.adapter, self.writer, gradient)
+            taken = store(self.adapter, self.writer, gradient)
+            self._clipped[identity(tensor)] = taken, self.state.value_of(gradient)
 
     def happened(self) -> None:
         """Report that the script has changed the weights itself since the last backward pass."""
@@ -245,9 +247,12 @@ class Update:
     def _record_clipped(self, order: int) -> int:
         count = 0
         for key, owner in self.state.owners():
-            taken = self._clipped.get(key)
-            if taken is not None:
-                self._add(owner.module, Role.WEIGHT_GRAD, f".{owner.name}", order, taken)
+            if key in self._clipped:
+                taken, value = self._clipped[key]
+                slot = f".{owner.name}"
+                record = self._add(owner.module, Role.WEIGHT_GRAD, slot, order, taken)
+                if self._program is not None:
+                    self._program.add_end(record, value, taken.stored)
                 count += 1
         return count
 

@@ -66,6 +66,15 @@ class Lowered:
     costs: dict[int, tuple[int, int, int]] = field(default_factory=dict, init=False, compare=False)
     """What executing needs, by the first term that a primitive makes; ``Execution`` counts it."""
 
+    def like(self, other: Lowered) -> Lowered:
+        """Return this program, whose primitives need what those of another one needed.
+
+        Args:
+            other: A program in which the same terms are made of operands of the same specs.
+        """
+        self.costs.update(other.costs)
+        return self
+
     def computed(self, value: int) -> int:
         """Return the term that a value was computed as, however it lies; -1 for none."""
         term = self.terms.get(value, -1)
@@ -86,6 +95,14 @@ class Lowered:
                 places.add(place)
                 open_ += self.nodes[place].operands
         return sorted(places)
+
+    def ahead(self, terms: Iterable[int]) -> set[int]:
+        """Return terms and all that is computed from them."""
+        found = set(terms)
+        for node in self.nodes:
+            if not found.isdisjoint(node.operands):
+                found.update(node.outputs)
+        return found
 
 
 def lower(

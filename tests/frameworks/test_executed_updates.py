@@ -20,7 +20,8 @@ from padiff.cli.main import main
 from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
-from padiff.dumpfile import Phase
+from padiff.dumpfile import Phase, Role, open_dump
+from padiff.program import LeafKind, read_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +124,23 @@ def trained_paddle(folder: Path, make: Make) -> Path:
             optimizer.step()
             optimizer.clear_grad()
             recorder.step(loss=loss)
+    assert recorder.path is not None
+    return recorder.path
+
+
+def halved_paddle(folder: Path, name: str, factor: float) -> Path:
+    """Record a step of Paddle behind which a weight is copied into."""
+    paddle.seed(0)
+    model: Any = paddle.nn.Linear(6, 3)
+    optimizer = paddle.optimizer.SGD(0.1, model.parameters())
+    with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
+        loss = model(paddle.to_tensor(batch(0))).square().mean()
+        loss.backward()
+        optimizer.step()
+        with paddle.no_grad():
+            other: Any = model.weight.sum(0)
+            model.bias.copy_(other * factor, blocking=False)
+        recorder.step(loss=loss)
     assert recorder.path is not None
     return recorder.path
 
@@ -441,6 +459,39 @@ def test_a_wrong_setting_of_a_port_is_another_update(
     assert padiff.compare(known, had).verdict is Verdict.DIVERGED
 
 
+def _doubled(model: Any) -> None:  # noqa: ANN401
+    for parameter in model.parameters():
+        parameter.grad = parameter.grad * 2.0
+
+
+@pytest.mark.parametrize(
+    ("before", "made_by"),
+    [
+        (clip(0.01), "torch._foreach_mul_"),
+        (clip_without_epsilon(0.01), "torch.Tensor.mul_"),
+        (_doubled, "torch.Tensor.mul"),
+        (_ignore, None),
+    ],
+    ids=["clipped", "written in place", "put in its place", "as it arrived"],
+)
+def test_a_recorded_gradient_is_the_value_that_the_last_operator_on_it_made(
+    before: Callable[[Any], object], made_by: str | None, tmp_path: Path
+) -> None:
+    path = trained(tmp_path, "changed", sgd(), before=before, steps=(0,))
+
+    with open_dump(path).open(0, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        gradients = [one.id for one in file.index.records if one.role is Role.WEIGHT_GRAD]
+        held = [recorded.borders[one] for one in gradients if one in recorded.borders]
+        program = recorded.program
+        makers = {program.values[value].producer for value in held} - {None}
+        names = {program.operators[one].name for one in makers if one is not None}
+
+    assert names == ({made_by} if made_by else set())
+    assert len(held) == (len(gradients) if made_by else 0)
+
+
 class _Clipping(torch.optim.Optimizer):
     """Plain descent that clips what it takes, and leaves the gradients as they are."""
 
@@ -510,6 +561,61 @@ def test_gradients_that_are_not_cleared_are_named(tmp_path: Path) -> None:
 
     assert answers(found)[:2] == [Answer.SAME, Answer.DIFFERENT]
     assert {one.kind for one in found[1].function.differences} == {"gradient"}
+
+
+def _averaged(share: float, *, by_data: bool = False) -> Callable[[Any], object]:
+    """Move one weight a share of the way to another one."""
+
+    def move(model: Any) -> None:  # noqa: ANN401
+        own, other = model[2].bias, model[0].bias[:3]
+        with torch.no_grad():
+            if by_data:
+                own.data.mul_(1 - share).add_(share * other.data)
+            else:
+                own.copy_(own * (1 - share) + other * share)
+
+    return move
+
+
+@pytest.mark.parametrize("by_data", [False, True], ids=["copied", "through data"])
+@pytest.mark.parametrize("where", ["after", "between"])
+def test_a_weight_that_the_script_moves_itself_is_followed(
+    where: str, tmp_path: Path, *, by_data: bool
+) -> None:
+    moved: dict[str, Any] = {where: _averaged(0.25)}
+    reference = trained(tmp_path, "reference", sgd(), **moved)
+
+    right, wrong = (
+        padiff.compare(
+            reference,
+            trained(tmp_path, name, sgd(), **{**moved, where: _averaged(share, by_data=by_data)}),
+        )
+        for name, share in (("right", 0.25), ("wrong", 0.5))
+    )
+
+    assert right.verdict is Verdict.MATCH
+    assert wrong.first is not None
+    assert "0.5 where the reference has 0.75" in str(wrong.first.cause)
+
+
+def test_a_weight_of_paddle_that_the_script_copies_into_is_followed(tmp_path: Path) -> None:
+    half, quarter = (halved_paddle(tmp_path, str(factor), factor) for factor in (0.5, 0.25))
+
+    found = padiff.compare(half, quarter)
+
+    assert found.first is not None
+    assert "0.25 where the reference has 0.5" in str(found.first.cause)
+
+
+def test_what_a_weight_was_before_the_script_moved_it_has_its_name(tmp_path: Path) -> None:
+    path = trained(tmp_path, "moved", sgd(), between=_averaged(0.25), steps=(0, 1))
+
+    with open_dump(path).open(1, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        leaves = [one for one in recorded.program.values if one.kind is LeafKind.PARAMETER]
+
+    assert sorted(one.name for one in leaves) == ["0.bias", "0.weight", "2.bias", "2.weight"]
 
 
 def test_a_weight_that_one_side_changes_between_the_steps_is_no_copy(tmp_path: Path) -> None:

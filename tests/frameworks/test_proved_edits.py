@@ -203,6 +203,33 @@ class _Stack(nn.Module):
         return result
 
 
+class _Biased(nn.Module):
+    """Two products of one query, each with a bias of its own, as of positions and of contents."""
+
+    def __init__(self, *, is_exchanged: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.q, self.k, self.p = (nn.Linear(16, 16) for _ in range(3))
+        self.u, self.v = (nn.Parameter(torch.randn(16)) for _ in range(2))
+        self.is_exchanged = is_exchanged
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        u, v = (self.v, self.u) if self.is_exchanged else (self.u, self.v)
+        query = self.q(x)
+        scores = (query + u) @ self.k(x).mT + (query + v) @ self.p(x).mT
+        return torch.softmax(scores, -1)
+
+
+def test_operands_that_the_same_operator_made_are_told_by_what_they_are_made_of(
+    tmp_path: Path,
+) -> None:
+    found = compared(tmp_path, _Biased(), _Biased(is_exchanged=True)).edits
+
+    words = "matmul reads torch.Tensor.add of (root), of torch.nn.functional.linear, of {} where "
+    words += "the reference has torch.Tensor.add of (root), of torch.nn.functional.linear, of {}"
+    assert {worded_edit(one) for one in found} == {words.format(*"uv"), words.format(*"vu")}
+
+
 def test_one_edit_is_told_in_place_of_several_that_do_the_same(tmp_path: Path) -> None:
     """The norm behind all blocks could stand in for that of a block, with three more edits."""
     candidate = _Stack()

@@ -12,10 +12,11 @@ import torch
 
 import padiff
 from padiff.comparer import CompareSettings, Comparison, Verdict, compare
-from padiff.comparer.decided import LEFT_ALIKE, OTHERWISE
+from padiff.comparer.decided import ON_THE_WAY, OTHERWISE
 from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumper import adapters
-from padiff.dumpfile import Phase, Role
+from padiff.dumpfile import Phase, Role, open_dump
+from padiff.program import LeafKind, read_program
 from tests.support.paddle_lab import PaddleLab
 from tests.support.torch_lab import TorchLab
 
@@ -116,7 +117,7 @@ def test_clips_by_two_formulas_match_where_what_they_leave_agrees(
     assert comparison.verdict is Verdict.MATCH, comparison.reasons
     assert comparison.scope.loosened == 3
     skipped = [pair for pair in comparison.steps[0].pairs if pair.verdict is Verdict.SKIPPED]
-    assert {pair.reason for pair in skipped} == {LEFT_ALIKE}
+    assert {pair.reason for pair in skipped} == {ON_THE_WAY}
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,63 @@ def test_clipped_gradients_that_differ_stay_diverged(tmp_path: Path) -> None:
     comparison = compared(tmp_path, Script(clips=True, scale=0.001), OPTIMIZER)
 
     assert comparison.verdict is Verdict.DIVERGED
+
+
+MICRO_BATCHES = 3
+
+
+def accumulated(folder: Path, name: str, *, divisor: int, at_once: bool, is_told: bool) -> Path:
+    """Record a step of several micro-batches.
+
+    Args:
+        folder: Where the dump goes.
+        name: Of the dump.
+        divisor: What their losses are divided by.
+        at_once: Whether one backward pass is of the sum of all losses.
+        is_told: Whether the mean of the losses is recorded.
+    """
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    random = np.random.default_rng(0)
+    with padiff.record(model, name=name, out=folder, optimizer=optimizer) as recorder:
+        losses: list[Any] = []
+        for _ in range(MICRO_BATCHES):
+            x = torch.from_numpy(random.standard_normal((5, 4)).astype(np.float32))
+            losses.append(model(x).square().mean())
+            if not at_once:
+                (losses[-1] / divisor).backward()
+        total: Any = torch.stack(losses)
+        if at_once:
+            (total.sum() / divisor).backward()
+        optimizer.step()
+        recorder.step(loss=total.mean() if is_told else None)
+    return recorder.path
+
+
+def test_gradients_of_several_backward_passes_are_recorded_as_their_sum(tmp_path: Path) -> None:
+    path = accumulated(tmp_path, "each", divisor=3, at_once=False, is_told=False)
+
+    with open_dump(path).open(0, 0) as file:
+        recorded = read_program(file)
+        assert recorded is not None
+        records = (one for one in file.index.records if one.role is Role.WEIGHT_GRAD)
+        rows = [one.value for one in records]
+        values = [one.id for one in recorded.program.values if one.kind is LeafKind.PARAMETER]
+
+    assert sorted(map(str, map(recorded.gradient_row, values))) == sorted(map(str, rows))
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "not told"])
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
+def test_losses_that_are_divided_otherwise_are_no_rounding(
+    tmp_path: Path, *, at_once: bool, is_told: bool
+) -> None:
+    reference, right, wrong = (
+        accumulated(tmp_path, name, divisor=divisor, at_once=one, is_told=is_told)
+        for name, divisor, one in (("known", 3, False), ("right", 3, at_once), ("off", 4, at_once))
+    )
+
+    found = [compare(reference, other, CompareSettings()) for other in (right, wrong)]
+
+    assert [one.verdict for one in found] == [Verdict.MATCH, Verdict.DIVERGED]

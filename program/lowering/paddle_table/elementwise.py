@@ -219,6 +219,11 @@ def _written(b: Builder, a: Arguments) -> Term:
     return s.expand(b, s.as_kind(b, a.y, a.x.kind), a.x.shape)
 
 
+def _copied(b: Builder, a: Arguments) -> tuple[Term, ...]:
+    """Return what is written into a tensor, and once more where another object of it came back."""
+    return (_written(b, a),) * len(b.expected)
+
+
 def _polygamma(b: Builder, a: Arguments) -> Term:
     return b("polygamma", a.x, order=a.n)
 
@@ -364,7 +369,7 @@ ROWS: tuple[Row, ...] = (
     row("memcpy_d2h", "x, dst_place_type", _identity),
     row("copy_to", "x, place, blocking", _identity),
     row("assign_out_", "x, output", _identity),
-    row(".copy_", "x, y, blocking=True", _written),
+    row(".copy_", "x, y, blocking=True", _copied),
     row(".set_value", "x, y", _written),
     row("real", "x", _unary("real")),
     row("imag", "x", _unary("imag")),
