@@ -33,7 +33,8 @@ class _Directions(nn.Module):
             points.register_hook(lambda gradient: gradient * self.wrong)
         gaps = self.last(self._gaps(points))
         ways = gaps / gaps.norm(dim=-1, keepdim=True).clamp(min=1e-8)
-        return points + (ways * torch.arange(float(POINTS)).cos()[:, None]).sum(1)
+        result: torch.Tensor = points + (ways * torch.arange(float(POINTS)).cos()[:, None]).sum(1)
+        return result
 
     def _gaps(self, points: torch.Tensor) -> torch.Tensor:
         rows, columns = points[:, None], points[None]

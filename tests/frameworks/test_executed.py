@@ -137,7 +137,8 @@ def test_an_input_that_one_side_alone_is_given_is_judged_by_the_function(
             model(torch.from_numpy(X), *given).square().mean().backward()
         dumps.append(one.path)
 
-    found = padiff.compare(*dumps[:: 1 if is_candidate else -1])
+    reference, candidate = dumps[:: 1 if is_candidate else -1]
+    found = padiff.compare(reference, candidate)
 
     assert found.verdict is verdict
 

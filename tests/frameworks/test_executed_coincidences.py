@@ -164,7 +164,8 @@ class _Volume(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mixed = self.last(torch.tanh(self.first(x)) @ self.turn)
         volume: torch.Tensor = torch.linalg.slogdet(self.turn)[1]
-        return mixed.square().sum() - volume * self.share
+        result: torch.Tensor = mixed.square().sum() - volume * self.share
+        return result
 
 
 @pytest.mark.parametrize("share", [1.0, 0.3])
@@ -183,4 +184,6 @@ def test_gradients_that_differ_by_what_rounding_hides_diverge(share: float, tmp_
         (edit,) = found.first.faults
         assert isinstance(edit, Edit)
         assert worded_edit(edit).startswith("other of mul: 0.3 where the reference has 1")
-        assert found.steps[0].executed.function.answer is Answer.HIDDEN
+        executed = found.steps[0].executed
+        assert executed is not None
+        assert executed.function.answer is Answer.HIDDEN

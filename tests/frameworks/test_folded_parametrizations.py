@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from padiff.comparer import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-NORMS = {"weight": parametrizations.weight_norm, "spectral": parametrizations.spectral_norm}
+NORMS: dict[str, Any] = {"weight": parametrizations.weight_norm, "spectral": parametrizations.spectral_norm}
 
 
 def _build(norm: str, *, is_folded: bool, wrong: float = 1.0) -> nn.Module:
@@ -59,6 +59,6 @@ def test_a_folded_norm_of_weights_is_what_it_computes(
         for model, name in zip(models[::-1] if is_turned else models, names, strict=True)
     ]
 
-    found = padiff.compare(*paths)
+    found = padiff.compare(paths[0], paths[1])
 
     assert found.verdict is (Verdict.MATCH if wrong == 1 else Verdict.DIVERGED)

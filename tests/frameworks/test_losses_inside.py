@@ -80,7 +80,7 @@ def test_an_output_off_the_way_to_the_loss_needs_no_gradient(
         for name, form in zip(names, forms, strict=True)
     ]
 
-    assert padiff.compare(*paths).verdict is verdict
+    assert padiff.compare(paths[0], paths[1]).verdict is verdict
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -94,4 +94,4 @@ def test_a_loss_that_takes_more_of_the_outputs_is_another(
         for name, loss in zip(names, losses, strict=True)
     ]
 
-    assert padiff.compare(*paths).verdict is Verdict.DIVERGED
+    assert padiff.compare(paths[0], paths[1]).verdict is Verdict.DIVERGED

@@ -87,12 +87,12 @@ for step in range(3):
 
 
 def test_an_update_that_calls_the_model_is_recorded_as_one_that_comes_after(tmp_path: Path) -> None:
-    dumps = []
+    dumps: list[Path] = []
     for update in ("closure(); optimizer.step()", "optimizer.step(closure)"):
         body = SCHEDULED.replace("UPDATE", update)
         dumps.append(recorded(script(tmp_path, "torch", body), name=f"m{len(dumps)}"))
 
-    found = padiff.compare(*dumps)
+    found = padiff.compare(dumps[0], dumps[1])
 
     assert found.verdict is Verdict.MATCH
     rates = [[Recorded.read(dump, step).array(Role.LR) for step in range(3)] for dump in dumps]
