@@ -15,7 +15,10 @@ from padiff.comparer import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-NORMS: dict[str, Any] = {"weight": parametrizations.weight_norm, "spectral": parametrizations.spectral_norm}
+NORMS: dict[str, Any] = {
+    "weight": parametrizations.weight_norm,
+    "spectral": parametrizations.spectral_norm,
+}
 
 
 def _build(norm: str, *, is_folded: bool, wrong: float = 1.0) -> nn.Module:
