@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DRAWN, LeafKind
@@ -17,7 +18,7 @@ from .result import UsedOperator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from padiff.program import Argument, Lowered, Node, Operator
+    from padiff.program import Argument, Lowered, Node, Operator, Value
 
     from .result import Place
     from .side import Side
@@ -259,8 +260,14 @@ class End:
         if one.kind is LeafKind.GRADIENT:
             return f"the gradient of {one.name}"
         if one.name or one.producer is None:
-            return one.name or (one.kind.value if one.kind else "a value")
+            return one.name or (self._nameless(one) if one.kind else "a value")
         return self._made_by(one.producer, self.lowered.computed(value))
+
+    def _nameless(self, leaf: Value) -> str:
+        """Return the kind of a leaf without name, and its number if it holds one."""
+        elements = self.side.recorded.elements(leaf.id) if prod(leaf.shape) == 1 else None
+        number = "" if elements is None else f" {elements.item():.7g}"
+        return f"{leaf.kind}{number}"
 
     def origin(self, term: int) -> str:
         """Return the operator that made a term."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
+from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF, ValueRef
 
 from .cause import Cause, find_cause, merged
@@ -276,11 +276,11 @@ class _Updates:
                 self.unseen.append(name)
 
     def _changes_gradients(self, edit: Edit) -> bool:
-        """Return whether an edit is of what made the gradients that were recorded."""
+        """Return whether an edit is of what gradients go through before the update uses them."""
         places = edit.reference, edit.candidate
         return any(
-            place is not None and any(not one.isdisjoint(place.slice) for one in changes.values())
-            for changes, place in zip(self.changes, places, strict=True)
+            place is not None and not _of_gradients(side).isdisjoint(place.slice)
+            for side, place in zip(self.sides, places, strict=True)
         )
 
     def _changed_gradients(self) -> Iterator[str]:
@@ -388,6 +388,19 @@ def _behind(side: Side, value: int) -> set[int]:
     """Return the operators that a value is made by."""
     nodes = side.lowered.behind([side.lowered.terms[value]])
     return {side.lowered.nodes[place].operator for place in nodes}
+
+
+def _of_gradients(side: Side) -> set[int]:
+    """Return the operators of the update that take gradients, and nothing of weights or moments."""
+    values, found = side.program.values, set[int]()
+    told = {one.id for one in values if one.kind is LeafKind.GRADIENT}
+    plain = {one.id for one in values if one.kind is LeafKind.CONSTANT}
+    for one in side.program.operators:
+        if one.phase is Phase.UPDATE and (told | plain).issuperset(one.taken):
+            is_told = not told.isdisjoint(one.taken)
+            (told if is_told else plain).update(one.outputs)
+            found.update([one.id] * is_told)
+    return found
 
 
 def _changes(side: Side) -> dict[int, set[int]]:

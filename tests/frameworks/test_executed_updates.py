@@ -18,7 +18,7 @@ from torch import nn
 import padiff
 from padiff.cli.main import main
 from padiff.comparer import Verdict
-from padiff.comparer.proving import Answer, Execution, Unknown
+from padiff.comparer.proving import Answer, Edit, Execution, Unknown
 from padiff.comparer.report.fault_words import worded_edit
 from padiff.dumpfile import Phase, Role, open_dump
 from padiff.program import LeafKind, read_program
@@ -524,6 +524,26 @@ def test_gradients_that_one_side_clips_in_its_update_do_not_begin_what_the_updat
     assert right.verdict is Verdict.MATCH
     assert wrong.first is not None
     assert wrong.first.phase is Phase.UPDATE
+
+
+def test_another_clip_of_an_optimizer_of_paddle_begins_at_the_gradients(tmp_path: Path) -> None:
+    limits = {"reference": 0.02, "candidate": 0.013}
+    for name, limit in limits.items():
+        clips = paddle.nn.ClipGradByGlobalNorm(limit)
+        trained_paddle(
+            tmp_path / name,
+            lambda p, c=clips: paddle.optimizer.Adam(0.01, parameters=p, grad_clip=c),
+        )
+
+    reference, candidate = (tmp_path / name / "paddle" for name in limits)
+    found = padiff.compare(reference, candidate)
+
+    assert found.first is not None
+    assert found.first.pair.end.address.role is Role.WEIGHT_GRAD
+    assert found.first.pair.end.address.phase is Phase.UPDATE
+    assert "divide reads constant 0.013 where the reference has constant 0.02" in {
+        worded_edit(one) for one in found.first.faults if isinstance(one, Edit)
+    }
 
 
 @pytest.mark.parametrize(
