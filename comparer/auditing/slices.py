@@ -63,8 +63,11 @@ def carrying_gradients(recorded: RecordedProgram) -> set[int]:
     """
     found: set[int] = set()
     carrying: set[int] = set()
-    records, borders = recorded.index.records, recorded.borders.items()
-    weights = {value for record, value in borders if records[record].role is Role.WEIGHT}
+    weights = {
+        value
+        for record, value in recorded.borders.items()
+        if recorded.index.records[record].role is Role.WEIGHT
+    }
     for operator in reversed(recorded.program.operators):
         arrived = any(map(recorded.got_gradient, set(operator.outputs) - weights))
         if operator.no_grad and (arrived or carrying.intersection(operator.outputs)):

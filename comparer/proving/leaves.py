@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from padiff.pairing import Pairing, RecordPair, Rule
-    from padiff.program import Leaf, Operator
+    from padiff.program import Leaf, Operator, Value
     from padiff.program.primitives import Array
 
     from .side import Side
@@ -303,6 +303,7 @@ def _of_records(pairing: Pairing, reference: Side, candidate: Side) -> Iterator[
                 yield LeafPair(reference=ids, candidate=value, rule=pair.rule)
 
 
+_OF_RECORDS = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
 _NAMED = {
     (Role.WEIGHT, Phase.FORWARD): LeafKind.PARAMETER,
     (Role.BUFFER, Phase.FORWARD): LeafKind.BUFFER,
@@ -337,9 +338,19 @@ def _by_name(side: Side) -> dict[tuple[LeafKind | None, str], int]:
     """Return the leaves that have a name; of several the last that something reads.
 
     An optimizer of other weights may come after a backward pass that adds to these gradients.
+    Weights and buffers of records are paired as these are, or made by the constructor.
     """
-    named = [one for one in side.program.values if one.name]
-    named.sort(key=lambda one: side.lowered.terms.get(one.id) in side.read)
+    held = side.recorded.records
+
+    def is_read(one: Value) -> bool:
+        return side.lowered.terms.get(one.id) in side.read
+
+    named = [
+        one
+        for one in side.program.values
+        if one.name and (one.kind not in _OF_RECORDS or (one.id not in held and is_read(one)))
+    ]
+    named.sort(key=is_read)
     return {(one.kind, one.name): one.id for one in named}
 
 

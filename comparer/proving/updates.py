@@ -276,11 +276,12 @@ class _Updates:
                 self.unseen.append(name)
 
     def _changes_gradients(self, edit: Edit) -> bool:
-        """Return whether an edit is of what gradients go through before the update uses them."""
+        """Return whether an edit is of what made the gradients that were recorded."""
         places = edit.reference, edit.candidate
         return any(
-            place is not None and not _of_gradients(side).isdisjoint(place.slice)
-            for side, place in zip(self.sides, places, strict=True)
+            place is not None
+            and not (set().union(*changes.values()) or _of_clip(side)).isdisjoint(place.slice)
+            for side, changes, place in zip(self.sides, self.changes, places, strict=True)
         )
 
     def _changed_gradients(self) -> Iterator[str]:
@@ -390,8 +391,14 @@ def _behind(side: Side, value: int) -> set[int]:
     return {side.lowered.nodes[place].operator for place in nodes}
 
 
-def _of_gradients(side: Side) -> set[int]:
-    """Return the operators of the update that take gradients, and nothing of weights or moments."""
+def _of_clip(side: Side) -> set[int]:
+    """Return the operators of an optimizer's own clip: they take nothing of weights or moments.
+
+    Empty where no gradient was recorded as the optimizer clips it.
+    """
+    records = side.file.index.records
+    if all(one.role is not Role.WEIGHT_GRAD or one.phase is not Phase.UPDATE for one in records):
+        return set()
     values, found = side.program.values, set[int]()
     told = {one.id for one in values if one.kind is LeafKind.GRADIENT}
     plain = {one.id for one in values if one.kind is LeafKind.CONSTANT}
