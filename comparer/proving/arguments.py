@@ -331,7 +331,8 @@ class _Trial:
         lowered = lower(program, side.table, contents=side.recorded.elements)
         if lowered.opaque or lowered.random:
             return None
-        wanted = made & (self.wanted.keys() if self._plain else lowered.terms.keys())
+        inner = () if self._plain else (value for one in run for value in one.taken)
+        wanted = made & {*self.wanted, *inner}
         try:
             return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
         except ProgramError:

@@ -526,14 +526,15 @@ def test_gradients_that_one_side_clips_in_its_update_do_not_begin_what_the_updat
     assert wrong.first.phase is Phase.UPDATE
 
 
+def _paddles_adam(parameters: Any, **options: Any) -> Any:  # noqa: ANN401
+    return paddle.optimizer.Adam(0.01, parameters=parameters, **options)
+
+
 def test_another_clip_of_an_optimizer_of_paddle_begins_at_the_gradients(tmp_path: Path) -> None:
     limits = {"reference": 0.02, "candidate": 0.013}
     for name, limit in limits.items():
-        clips = paddle.nn.ClipGradByGlobalNorm(limit)
-        trained_paddle(
-            tmp_path / name,
-            lambda p, c=clips: paddle.optimizer.Adam(0.01, parameters=p, grad_clip=c),
-        )
+        options: dict[str, Any] = {"grad_clip": paddle.nn.ClipGradByGlobalNorm(limit)}
+        trained_paddle(tmp_path / name, partial(_paddles_adam, **options))
 
     reference, candidate = (tmp_path / name / "paddle" for name in limits)
     found = padiff.compare(reference, candidate)
