@@ -14,7 +14,7 @@ from torch import nn
 
 import padiff
 from padiff.cli.main import main
-from padiff.comparer import Verdict
+from padiff.comparer import Divergence, Verdict
 from padiff.comparer.proving import Answer, Edit
 from padiff.comparer.report.fault_words import worded_edit
 
@@ -130,26 +130,35 @@ class _Begun(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         layer = self.layer
-        return nn.functional.linear(x, layer.weight, layer.bias * self.rate).tanh()
+        found = nn.functional.linear(x, layer.weight, layer.bias * self.rate)
+        return found.tanh().square().mean()
+
+
+def _compared(folder: Path, *models: nn.Module) -> padiff.Comparison:
+    """Record two models that return their loss, and compare them."""
+    paths = []
+    for name, model in zip(("reference", "candidate"), models, strict=True):
+        with padiff.record(model, name=name, out=folder) as recorder:
+            model(X).backward()
+        paths.append(recorder.path)
+    reference, candidate = paths
+    return padiff.compare(reference, candidate)
+
+
+def _told(origin: Divergence) -> str:
+    """Return the only cause of an origin, in words."""
+    (edit,) = origin.faults
+    assert isinstance(edit, Edit)
+    return worded_edit(edit)
 
 
 @pytest.mark.parametrize("rate", [0.01, 1.0])
 def test_gradients_that_differ_by_what_zeros_hide_diverge(rate: float, tmp_path: Path) -> None:
-    paths = {}
-    for name, own in (("reference", 0.01), ("candidate", rate)):
-        model = _Begun(own)
-        with padiff.record(model, name=name, out=tmp_path) as recorder:
-            model(X).square().mean().backward()
-        assert recorder.path is not None
-        paths[name] = recorder.path
-
-    found = padiff.compare(paths["reference"], paths["candidate"])
+    found = _compared(tmp_path, _Begun(0.01), _Begun(rate))
 
     assert found.verdict is (Verdict.MATCH if rate == 0.01 else Verdict.DIVERGED)
     if found.first is not None:
-        (edit,) = found.first.faults
-        assert isinstance(edit, Edit)
-        assert worded_edit(edit).startswith("other of mul: 1 where the reference has 0.01")
+        assert _told(found.first).startswith("other of mul: 1 where the reference has 0.01")
 
 
 class _Volume(nn.Module):
@@ -170,20 +179,11 @@ class _Volume(nn.Module):
 
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_gradients_that_differ_by_what_rounding_hides_diverge(share: float, tmp_path: Path) -> None:
-    paths = {}
-    for name, own in (("reference", 1.0), ("candidate", share)):
-        with padiff.record(model := _Volume(own), name=name, out=tmp_path) as recorder:
-            model(X).backward()
-        assert recorder.path is not None
-        paths[name] = recorder.path
-
-    found = padiff.compare(paths["reference"], paths["candidate"])
+    found = _compared(tmp_path, _Volume(1.0), _Volume(share))
 
     assert found.verdict is (Verdict.MATCH if share == 1 else Verdict.DIVERGED)
     if found.first is not None:
-        (edit,) = found.first.faults
-        assert isinstance(edit, Edit)
-        assert worded_edit(edit).startswith("other of mul: 0.3 where the reference has 1")
+        assert _told(found.first).startswith("other of mul: 0.3 where the reference has 1")
         executed = found.steps[0].executed
         assert executed is not None
         assert executed.function.answer is Answer.HIDDEN
