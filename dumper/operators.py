@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .adapter import Tensor
 
-__all__ = ["Dropping", "Operators", "RunOperator"]
+__all__ = ["DrawingInside", "Operators", "RunOperator"]
 
 RunOperator = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Gets an operator's name, its function and its arguments, calls it and returns its result."""
@@ -113,20 +113,20 @@ class Operators(Protocol):
 
 
 @runtime_checkable
-class Dropping(Protocol):
-    """What operators of a framework know of what they drop on their way; those of others need not.
+class DrawingInside(Protocol):
+    """What operators of a framework know of what they draw on their way; those of others need not.
 
     What draws inside then is a random operator, whose outcome is a leaf.
     """
 
-    def kept_inside(
+    def drawn_inside(
         self,
         name: str,
         given: tuple[tuple[Any, ...], dict[str, Any]],
         made: object,
         before: Hashable,
     ) -> Tensor | None:
-        """Return which elements an operator kept of what it made on its way, as far as is known.
+        """Return what an operator drew on its way, as far as is known.
 
         It has just been called, and drew random numbers.
 

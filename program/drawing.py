@@ -17,7 +17,7 @@ from padiff.dumpfile import DRAWN, DumpFormatError, LeafKind, ProgramError
 
 from .execute import execute
 from .graph import Operator, Value, ValueRef
-from .lowering import TABLES, lower
+from .lowering import KEPT, TABLES, lower
 from .read import read_program
 from .rounding import UNIT_ROUNDOFF
 
@@ -106,7 +106,7 @@ class _Drawing:
         values, operators = list(program.values), list(program.operators)
         draws: dict[int, _Draw] = {}
         for place, operator in enumerate(operators):
-            if not (table.takes(operator.name, DRAWN) and _is_told(operator, recorded)):
+            if not (table.draws(operator.name) == KEPT and _is_told(operator, recorded)):
                 continue
             made = values[operator.outputs[0]]
             leaf = Value(id=len(values), dtype="bool", shape=made.shape, kind=LeafKind.RANDOM)

@@ -91,7 +91,11 @@ def _better(
     wrong, settled = list[int](), set[int]()
     for own, what in found.items():
         pair = leaves.pairs.get(own)
-        if pair is None or (pair.rule == IDENTITY and what != known[pair.reference[0]]):
+        if pair is None:
+            wrong.append(own)
+        elif pair.reference[0] not in known:  # an operator of its own drew that
+            continue
+        elif pair.rule == IDENTITY and what != known[pair.reference[0]]:
             wrong.append(own)
         else:
             settled.update(pair.reference)

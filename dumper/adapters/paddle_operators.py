@@ -22,6 +22,8 @@ from paddle.base import core, framework
 
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
+from .paddle_draws import drawn_again
+from .paddle_random import RandomState
 from .paddle_tensors import dtype_name
 from .patched import Listeners, PatchedOperators, class_name
 
@@ -315,16 +317,16 @@ class PaddleOperators(PatchedOperators):
         """Look the last part of the name up, of operators in place and others alike."""
         return _may_draw(name)
 
-    def kept_inside(
+    def drawn_inside(
         self,
         name: str,
         given: tuple[tuple[Any, ...], dict[str, Any]],
         made: Any,  # noqa: ANN401
         before: Hashable,
     ) -> paddle.Tensor | None:
-        """Take what recurrent layers return of that: they keep the same between all layers."""
+        """Draw once more, or take what recurrent layers return of what they keep between layers."""
         if name.rpartition(".")[2] != "rnn":
-            return None
+            return drawn_again(name, given[0], before) if isinstance(before, RandomState) else None
         layers = given[0][_LAYERS]
         kept: paddle.Tensor = made[1].astype("bool")
         return kept if layers == 2 else paddle.stack([kept] * (layers - 1))  # noqa: PLR2004

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any
 
 import paddle
 from paddle.base import core
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+__all__ = ["GeneratorProbe", "RandomState", "default_generator"]
 
-__all__ = ["GeneratorProbe"]
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """Where all generators are; two of them are equal if the same would be drawn next."""
+
+    seen: tuple[object, ...]
+    """What the CPU's generator would draw next, and each GPU's seed and offset."""
+    states: tuple[Any, ...] = field(compare=False, repr=False)
+    """Paddle's own, of the CPU and of each GPU."""
+
+    def of(self, place: Any) -> Any:  # noqa: ANN401
+        """Return the state of the generator of a device, as Paddle has it."""
+        return self.states[1 + place.gpu_device_id() if place.is_gpu_place() else 0]
 
 
 class GeneratorProbe:
@@ -20,15 +32,24 @@ class GeneratorProbe:
         """Make the generator that takes the copies."""
         self._probe = core.Generator()
 
-    def state(self) -> Hashable:
-        """Return what the CPU's generator would draw next, and each GPU's seed and offset."""
-        self._probe.set_state(core.default_cpu_generator().get_state())
-        host = self._probe.random()
+    def state(self) -> RandomState:
+        """Return where the generators are."""
+        host = core.default_cpu_generator().get_state()
+        self._probe.set_state(host)
+        first = self._probe.random()
         if not paddle.device.is_compiled_with_cuda():
-            return host
+            return RandomState(seen=(first,), states=(host,))
         count = paddle.device.cuda.device_count()
-        generators = (core.default_cuda_generator(number) for number in range(count))
-        return host, tuple(_seed_and_offset(str(one.get_state())) for one in generators)
+        states = [core.default_cuda_generator(number).get_state() for number in range(count)]
+        seen = (first, *(_seed_and_offset(str(one)) for one in states))
+        return RandomState(seen=seen, states=(host, *states))
+
+
+def default_generator(place: Any) -> Any:  # noqa: ANN401
+    """Return the generator that operators on a device draw from."""
+    if place.is_gpu_place():
+        return core.default_cuda_generator(place.gpu_device_id())
+    return core.default_cpu_generator()
 
 
 def _seed_and_offset(text: str) -> tuple[str, ...]:

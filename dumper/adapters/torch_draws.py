@@ -1,4 +1,4 @@
-"""What torch's operators drop on their way: weights of attention, values between recurrent layers.
+"""What torch's operators draw on their way: what attention and recurrent layers drop, slopes.
 
 What they return does not tell what was dropped. On a CPU they draw as dropouts of the same shape
 do, so another generator draws once more from the state that theirs had before.
@@ -13,7 +13,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-__all__ = ["kept_inside"]
+__all__ = ["drawn_inside"]
 
 Drops: TypeAlias = tuple[float, int, tuple[int, ...]]
 """The share that is dropped, how often, and the shape of what it is dropped from."""
@@ -61,10 +61,10 @@ _PACKED = f"input batch_sizes {_RECURRENT}"
 """The arguments of recurrent layers over rows of several lengths."""
 
 
-def kept_inside(
+def drawn_inside(
     name: str, given: tuple[tuple[Any, ...], Mapping[str, Any]], before: Hashable
 ) -> torch.Tensor | None:
-    """Return which elements an operator kept of what it made on its way.
+    """Return what an operator drew on its way, in the form in which its row of the table takes it.
 
     Args:
         name: Of the operator.
@@ -72,13 +72,43 @@ def kept_inside(
         before: The states of all generators before, the CPU's alone or first.
 
     Returns:
-        Bool; several dropouts stand behind each other on one more axis in front. None for an
-        operator that drops nothing inside, and where the generator would be left in another state.
+        Which elements were kept, as bool; several dropouts stand behind each other on one more axis
+        in front. Of slopes where each lies between its bounds, from 0 to 1. None for an operator
+        that draws nothing inside, and where the generator would be left in another state.
     """
-    names, drops_of = _DROPPING.get(name.rpartition(".")[2], ("", None))
     state = before[0] if isinstance(before, tuple) else before  # beside those of other devices
-    if drops_of is None or not isinstance(state, bytes):
+    draw = _DRAWING.get(name.rpartition(".")[2])
+    if draw is None or not isinstance(state, bytes):
         return None
+    generator = torch.Generator()
+    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    drawn = draw(name, given, generator)
+    is_same = torch.equal(generator.get_state(), torch.default_generator.get_state())
+    return drawn if is_same else None
+
+
+def _slopes(
+    _name: str, given: tuple[tuple[Any, ...], Mapping[str, Any]], generator: torch.Generator
+) -> torch.Tensor | None:
+    """Return where between the two bounds the slope of each element up to zero lies, else 0."""
+    names = "input lower upper training inplace"
+    defaults = {"lower": 1 / 8, "upper": 1 / 3, "inplace": False}
+    told = {**defaults, **dict(zip(names.split(), given[0], strict=False)), **given[1]}
+    x, low, high = told["input"], told["lower"], told["upper"]
+    if told["inplace"] or x.device.type != "cpu":
+        return None
+    with torch.no_grad():
+        is_below = x <= 0
+        made = torch.rrelu(1.0 - 2.0 * is_below.to(x.dtype), low, high, True, generator=generator)  # noqa: FBT003
+        places = (-made - low) / max(high - low, 1e-30)
+        return torch.where(is_below, places.clamp(0.0, 1.0), 0.0)
+
+
+def _kept(
+    name: str, given: tuple[tuple[Any, ...], Mapping[str, Any]], generator: torch.Generator
+) -> torch.Tensor | None:
+    """Return which elements an operator keeps of what it makes on its way."""
+    names, drops_of = _DROPPING[name.rpartition(".")[2]]
     args, kwargs = given
     if drops_of is _layers and len(args) > 1 and not torch.is_floating_point(args[1][0]):
         names = _PACKED
@@ -87,12 +117,12 @@ def kept_inside(
     if first.device.type != "cpu" or first.is_nested:
         return None
     share, count, shape = drops_of(told)
-    generator = torch.Generator()
-    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
     drawn = [
         torch.empty(shape, device="cpu").bernoulli_(1 - share, generator=generator)
         for _ in range(count)
     ]
-    if not torch.equal(generator.get_state(), torch.default_generator.get_state()):
-        return None
     return (drawn[0] if count == 1 else torch.stack(drawn)) != 0
+
+
+_DRAWING = {**dict.fromkeys(_DROPPING, _kept), "rrelu": _slopes}
+"""What operators draw on their way, by their last names."""

@@ -15,7 +15,7 @@ from torch.overrides import resolve_name
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .patched import class_name
-from .torch_draws import kept_inside
+from .torch_draws import drawn_inside
 from .torch_sharding import PLAIN, collective_argument, is_allocated, local_of
 from .torch_unseen import OperatorMode, force_eager, watch_unseen
 
@@ -335,15 +335,15 @@ class TorchOperators:
         """Look the last part of the name up."""
         return _may_draw(name)
 
-    def kept_inside(
+    def drawn_inside(
         self,
         name: str,
         given: tuple[tuple[Any, ...], dict[str, Any]],
         made: object,
         before: Hashable,
     ) -> torch.Tensor | None:
-        """Drop the same elements once more, as the CPU's generator does."""
-        return kept_inside(name, given, before)
+        """Draw the same once more, as the CPU's generator does."""
+        return drawn_inside(name, given, before)
 
     def mode(self) -> int:
         """Ask torch for the CPU's and the GPU's autocast, and for its grad mode."""

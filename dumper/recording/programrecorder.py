@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumper.operators import Dropping
+from padiff.dumper.operators import DrawingInside
 from padiff.dumpfile import (
     DRAWN,
     Argument,
@@ -377,20 +377,20 @@ class ProgramRecorder:
         before: Hashable,
         taken: _Taken,
     ) -> bool:
-        """Return whether what an operator made was drawn; what it dropped inside is an argument."""
+        """Return whether what an operator made was drawn; what it drew inside is an argument."""
         if given[1].get("generator") is not None:  # whose state nobody looks at
             return True
         if before == self._adapter.random_state():
             return False
-        if not isinstance(self._operators, Dropping):
+        if not isinstance(self._operators, DrawingInside):
             return True
-        kept = self._operators.kept_inside(name, given, made, before)
-        if kept is None:
+        inside = self._operators.drawn_inside(name, given, made, before)
+        if inside is None:
             return True
         value = self._builder.add_value(
-            dtype=self._dtype(kept),
-            shape=self._operators.shape(kept),
-            content=self._store(kept, self._lone),
+            dtype=self._dtype(inside),
+            shape=self._operators.shape(inside),
+            content=self._store(inside, self._lone),
             kind=LeafKind.RANDOM,
         )
         taken.arguments.append((DRAWN, ValueRef(value)))

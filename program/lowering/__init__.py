@@ -5,11 +5,12 @@ from __future__ import annotations
 from .builder import Builder, Node, NotLoweredError, Term
 from .lower import Lowered, lower
 from .overwriting import OVERWRITE, is_view
-from .rules import Row, Table
+from .rules import KEPT, Row, Table
 from .tables import TABLES
 from .unrolling import unrolled
 
 __all__ = [
+    "KEPT",
     "OVERWRITE",
     "TABLES",
     "Builder",

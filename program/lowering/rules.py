@@ -23,7 +23,8 @@ written into its first argument takes that one's kind. ``out=`` is left away. Wh
 is built in ``composites/``.
 
 A row of an operator that draws, with ``drawn=None`` in its signature, takes what it drew as one
-more argument: for each element of its only result, whether it was kept (``program.drawing``).
+more argument: for each element of its only result, whether it was kept (``program.drawing``), or
+what its ``draws`` says, if the recording saw that.
 """
 
 from __future__ import annotations
@@ -35,14 +36,18 @@ from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter, Signature
 from typing import Any, TypeAlias
 
+from padiff.dumpfile import DRAWN
 from padiff.program.graph import ValueRef
 
 from .builder import Builder, NotLoweredError, Term
 
-__all__ = ["Arguments", "Result", "Row", "Rule", "Table", "row"]
+__all__ = ["KEPT", "Arguments", "Result", "Row", "Rule", "Table", "row"]
 
 _NO_SETTINGS = frozenset({"dtype", "place", "seed"})
 """Arguments of operators that draw which say nothing of the distribution."""
+
+KEPT = "kept"
+"""What a dropout draws: whether each element of its result was kept."""
 
 
 class Arguments:
@@ -85,13 +90,23 @@ class Row:
     """As in the table: short forms."""
     signature: str
     rule: Rule
+    draws: str
+    """What its argument ``drawn`` holds."""
     tolerance: float
     """How far the framework's own float64 may be off, relative to the largest element."""
 
 
-def row(names: str, signature: str, rule: Rule, *, tolerance: float = 1e-12) -> Row:
+def row(
+    names: str, signature: str, rule: Rule, *, tolerance: float = 1e-12, draws: str = KEPT
+) -> Row:
     """Build a row; names are separated by blanks."""
-    return Row(names=tuple(names.split()), signature=signature, rule=rule, tolerance=tolerance)
+    return Row(
+        names=tuple(names.split()),
+        signature=signature,
+        rule=rule,
+        draws=draws,
+        tolerance=tolerance,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +163,10 @@ class Table:
         """Return whether the row of an operator has an argument of a name."""
         entry = self._by_name.get(name)
         return entry is not None and argument in self._signature(entry).parameters
+
+    def draws(self, name: str) -> str:
+        """Return what an operator draws on its way: ``kept``, what its row says, or nothing."""
+        return self._by_name[name].draws if self.takes(name, DRAWN) else ""
 
     def bind(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]

@@ -260,7 +260,7 @@ def test_what_attention_drops_unseen_is_taken_as_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU nothing tells what one operator drew before its last product."""
-    monkeypatch.setattr(TorchOperators, "kept_inside", lambda *_: None)
+    monkeypatch.setattr(TorchOperators, "drawn_inside", lambda *_: None)
 
     class Net(nn.Module):
         def __init__(self, scale: float) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 import paddle
 import pytest
 
+from padiff.dumper.adapters.paddle_draws import drawn_again
+from padiff.dumper.adapters.paddle_random import GeneratorProbe
 from padiff.program import TABLES
 from tests.support.lowering_paddle import CASES, OPAQUE
 from tests.support.operators import Frame, Recorded, Recorder, difference, lowered_of, results_of
@@ -91,7 +94,12 @@ def record(name: str, text: str) -> Recorded | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return Recorder(FRAME).call(
-                name, function_of(name), arguments, keywords, in_place=is_in_place(name)
+                name,
+                function_of(name),
+                arguments,
+                keywords,
+                in_place=is_in_place(name),
+                drawn=partial(drawn_again, name, arguments, GeneratorProbe().state()),
             )
     except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         reasons[name, text] = str(error)

@@ -104,7 +104,13 @@ CASES: dict[str, tuple[str, ...]] = {
     "polygamma": ("p(3, 4), 1", "p(5) * 9, 3"),
     **dict.fromkeys(["i0", "i1"], UNARY),
     "heaviside": ("f(3, 4), f(3, 4)", "t([0.0, 1.0, -1.0], 'float64'), f(3)"),
-    "rrelu": ("f(3, 4), 0.125, 0.25, True",),
+    "rrelu": ("f(3, 4), 0.125, 0.25, True", "f(3, 4), 0.125, 0.25, False"),
+    "gumbel_softmax": (
+        "f(3, 4), 0.75, False, -1",
+        "f(3, 4, 2), 0.5, False, 1",
+        "f(3, 4, 2), 0.5, True, 1",
+        "f(2, 3, 4), 2.0, True, -1",
+    ),
     "label_smooth": ("u(3, 4), None, 0.25", "u(3, 4), u(1, 4), 0.25"),
     "affine_channel": (
         "f(2, 3, 4, 5), f(3), f(3), 'NCHW'",

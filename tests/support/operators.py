@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from padiff.dumpfile import DRAWN
 from padiff.program import (
     TABLES,
     Argument,
@@ -105,10 +106,14 @@ class Recorder:
         *,
         in_place: bool,
         written: tuple[int, ...] = (0,),
+        drawn: Callable[[], Any] = lambda: None,
     ) -> Recorded:
         positional = tuple(map(self.argument, arguments))
         named = {key: self.argument(each) for key, each in keywords.items()}
         result = function(*arguments, **keywords)
+        inside = drawn()
+        if inside is not None:
+            named[DRAWN] = self.argument(inside)
         changed = [arguments[place] for place in written] if in_place else None
         tensors = self.tensors(result) or self.tensors(changed)
         outputs = tuple(self.value(tensor, 0, slot) for slot, tensor in enumerate(tensors))

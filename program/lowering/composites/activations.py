@@ -64,6 +64,21 @@ def alpha_dropout(b: Builder, x: Term, drawn: Term | None, share: float) -> Term
     return _kept(b, drawn, x, dropped) * scale - scale * (dropped * b.term(float(share)))
 
 
+def random_relu(b: Builder, x: Term, drawn: Term | None, low: float, high: float) -> Term:
+    """Multiply what is below zero by slopes that were drawn.
+
+    Args:
+        b: The program so far.
+        x: Any shape.
+        drawn: Where between the bounds each slope lies, from 0 to 1; None if nobody knows.
+        low: The smallest slope.
+        high: The largest one.
+    """
+    if drawn is None:
+        raise NotLoweredError("slopes are drawn")
+    return leaky_relu(b, x, (1.0 - drawn) * low + drawn * high)
+
+
 def _kept(b: Builder, drawn: Term | None, x: Term, dropped: Operand) -> Term:
     if drawn is None or x.kind is not Kind.FLOAT:
         raise NotLoweredError("elements are drawn")

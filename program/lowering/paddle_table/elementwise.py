@@ -7,6 +7,7 @@ import math
 from padiff.program.graph import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
+from padiff.program.lowering.composites import indexing as at
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
 from padiff.program.primitives import Kind
@@ -238,8 +239,23 @@ def _heaviside(b: Builder, a: Arguments) -> Term:
 
 def _random_relu(b: Builder, a: Arguments) -> Term:
     if not a.is_test:
-        raise NotLoweredError("slopes are drawn")
+        return act.random_relu(b, a.x, a.drawn, a.lower, a.upper)
     return act.leaky_relu(b, a.x, (a.lower + a.upper) / 2)
+
+
+def _gumbel_softmax(b: Builder, a: Arguments) -> Term:
+    """Choose by noise: exponential numbers were drawn, whose logarithms count against the scores.
+
+    A hard choice hands no gradient back in Paddle's kernel.
+    """
+    if a.drawn is None:
+        raise NotLoweredError("noise is drawn")
+    axis = a.axis % a.x.ndim
+    soft = b("softmax", (a.x - b("log", a.drawn)) / a.temperature, axis=axis)
+    if not a.hard:
+        return soft
+    hot = at.one_hot(b, b("argmax", soft, axis=axis), soft.shape[axis], Kind.FLOAT)
+    return s.move_axis(b, hot, [a.x.ndim - 1], [axis])
 
 
 def _smoothed(_b: Builder, a: Arguments) -> Term:
@@ -416,8 +432,10 @@ ROWS: tuple[Row, ...] = (
     row(_in_place("polygamma"), "x, n", _polygamma, tolerance=1e-10),
     *(row(name, "x", rule) for name, rule in _BESSEL.items()),
     row("heaviside", "x, y", _heaviside),
-    row("rrelu", "x, lower=0.125, upper=0.3333333333333333, is_test=False", _random_relu,
-        tolerance=_SINGLE),
+    row("rrelu", "x, lower=0.125, upper=0.3333333333333333, is_test=False, *, drawn=None",
+        _random_relu, tolerance=_SINGLE, draws="slopes"),
+    row("gumbel_softmax", "x, temperature=1.0, hard=False, axis=-1, *, drawn=None", _gumbel_softmax,
+        tolerance=_SINGLE, draws="exponential"),
     row("label_smooth", "label, prior_dist=None, epsilon=0.0", _smoothed, tolerance=_SINGLE),
     row("affine_channel affine_channel_", "x, scale, bias, data_layout='AnyLayout'", _channelwise),
     row("fused_softmax_mask", "x, mask",

@@ -110,7 +110,7 @@ def _prelu(b: Builder, a: Arguments) -> Term:
 
 def _rrelu(b: Builder, a: Arguments) -> Term:
     if a.training:
-        raise NotLoweredError("slopes are drawn")
+        return act.random_relu(b, a.input, a.drawn, a.lower, a.upper)
     return act.leaky_relu(b, a.input, (a.lower + a.upper) / 2)
 
 
@@ -567,8 +567,10 @@ ROWS: tuple[Row, ...] = (
     row("F.prelu prelu .prelu", "input, weight", _prelu),
     row(
         "F.rrelu F.rrelu_ rrelu rrelu_",
-        "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False",
+        "input, lower=0.125, upper=0.3333333333333333, training=False, inplace=False, *, "
+        "drawn=None",
         _rrelu,
+        draws="slopes",
     ),
     row(
         "F.softplus",
