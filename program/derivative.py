@@ -1,8 +1,9 @@
-"""Derivatives along a direction, of programs that are smooth in what moves.
+"""Derivatives along a direction.
 
 Where elements are moved, added and multiplied with what stays, the derivative is the same program,
 run once on the direction itself. Of products of what moves and of functions of it, the elements
-are needed, too. Directions and what becomes of them are kept as outer products where they are
+are needed, too. What is chosen by the elements, as by a limit, is what is chosen where they are:
+however near the next kink, that is the derivative. Integers and truths do not move. Directions and what becomes of them are kept as outer products where they are
 such, so that a product with a matrix is one with a vector.
 """
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from .execute import Execution, Limits
 from .primitives import VOCABULARY, Array, Kind
+from .primitives.elementwise import sigmoid
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -95,14 +97,36 @@ _PRODUCTS = {
 _BILINEAR = frozenset({"div", "matmul", "mul"})
 """Whose two operands may move together."""
 _SLOPES: dict[str, Callable[[Array, Array], Array]] = {
+    "abs": lambda x, _: np.sign(x),
+    "acos": lambda x, _: -1 / np.sqrt(1 - x * x),
+    "asin": lambda x, _: 1 / np.sqrt(1 - x * x),
+    "atan": lambda x, _: 1 / (1 + x * x),
+    "cos": lambda x, _: -np.sin(x),
+    "cosh": lambda x, _: np.sinh(x),
     "erf": lambda x, _: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    "erfc": lambda x, _: -2 / math.sqrt(math.pi) * np.exp(-x * x),
     "exp": lambda _, y: y,
+    "expm1": lambda _, y: y + 1,
     "log": lambda x, _: 1 / x,
+    "log10": lambda x, _: 1 / (x * math.log(10)),
+    "log1p": lambda x, _: 1 / (1 + x),
+    "log2": lambda x, _: 1 / (x * math.log(2)),
     "sigmoid": lambda _, y: y * (1 - y),
+    "sin": lambda x, _: np.cos(x),
+    "sinh": lambda x, _: np.cosh(x),
+    "softplus": lambda x, _: sigmoid(x),
     "sqrt": lambda _, y: 0.5 / y,
+    "tan": lambda _, y: 1 + y * y,
     "tanh": lambda _, y: 1 - y * y,
 }
-"""Derivatives of functions, by what they take and make."""
+"""Derivatives of functions, by what they take and make; at the kink of ``abs`` as frameworks do."""
+_FARTHER: dict[str, Callable[[Array, Array], Array]] = {
+    "maximum": np.greater,
+    "minimum": np.less,
+}
+"""Whether the first of two is the one that is chosen; of equal ones the second one is."""
+_SHARED = frozenset({"softmax", "log_softmax"})
+"""Functions of all elements along an axis."""
 
 
 def derivative(
@@ -138,7 +162,7 @@ def derivative(
     moved = {own}
     read: list[int] = []
     for node in nodes:
-        if moved.isdisjoint(node.operands):
+        if moved.isdisjoint(node.operands) or not _moves(lowered, node):
             continue
         terms = _terms_read(lowered, node, moved)
         if terms is None:
@@ -160,17 +184,24 @@ def derivative(
 
 def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
     """Return the terms whose elements a derivative takes; None if nothing is known of it."""
-    if any(lowered.specs[one].kind is not Kind.FLOAT for one in node.outputs):
+    if any(lowered.specs[one].kind is Kind.COMPLEX for one in node.outputs):
         return None
     if node.primitive in _EACH or node.primitive in _SUMS:
         return []
     if _is_linear(node, moved):
         return [term for term in node.operands if term not in moved]
-    if node.primitive in {"matmul", "mul"}:
+    if node.primitive == "where":
+        return [node.operands[0]]
+    if node.primitive in {"matmul", "mul", *_FARTHER}:
         return list(node.operands)
-    if node.primitive in _BILINEAR or node.primitive in _SLOPES or node.primitive == "softmax":
+    if node.primitive in _BILINEAR | _SHARED | {"pow"} or node.primitive in _SLOPES:
         return [*node.operands, *node.outputs]
     return None
+
+
+def _moves(lowered: Lowered, node: Node) -> bool:
+    """Return whether what a primitive makes can move with what it takes."""
+    return any(lowered.specs[one].kind in (Kind.FLOAT, Kind.COMPLEX) for one in node.outputs)
 
 
 def _is_linear(node: Node, moved: set[int]) -> bool:
@@ -195,7 +226,7 @@ class _Along(Execution):
         self.tangents: dict[int, Tangent | _Turned] = {}
 
     def run_node(self, node: Node, uses: Counter[int]) -> None:
-        if self._moved.isdisjoint(node.operands):
+        if self._moved.isdisjoint(node.outputs):
             super().run_node(node, uses)
             return
         output = node.outputs[0]
@@ -237,6 +268,8 @@ class _Along(Execution):
 
     def _curved(self, node: Node) -> Array:
         """Return the tangent of a function, or of a product of what moves."""
+        if node.primitive == "where":
+            return self._chosen(node)
         taken = [self.operand(one) for one in node.operands]
         if node.primitive == "matmul":
             one, two = (self.tangents[term] for term in node.operands)
@@ -247,14 +280,19 @@ class _Along(Execution):
         ]
         if node.primitive == "mul":
             return np.asarray(tangents[0] * taken[1] + taken[0] * tangents[1])
-        made = self.arrays[node.outputs[0]]
-        if node.primitive in _SLOPES:
-            return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
-        if node.primitive == "softmax":
-            axis: int = dict(node.attributes)["axis"]
-            weighted = tangents[0] * made
-            return np.asarray(weighted - made * weighted.sum(axis, keepdims=True))
-        return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
+        if node.primitive in _FARTHER:
+            is_first = _FARTHER[node.primitive](*taken)
+            return np.asarray(np.where(is_first, tangents[0], tangents[1]))
+        return _of_function(node, taken, self.arrays[node.outputs[0]], tangents)
+
+    def _chosen(self, node: Node) -> Array:
+        """Return the tangent of what is chosen element by element."""
+        chooses, *others = node.operands
+        tangents = [
+            _dense(self.tangents[term]) if term in self._moved else np.zeros(()) for term in others
+        ]
+        found = np.where(self.operand(chooses), *tangents)
+        return np.broadcast_to(found, self.lowered.specs[node.outputs[0]].shape)
 
     def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent | _Turned:
         found = [self.tangents.get(term) for term in node.operands]
@@ -266,6 +304,31 @@ class _Along(Execution):
             for term, one in zip(node.operands, found, strict=True)
         ]
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+
+def _of_function(node: Node, taken: list[Array], made: Array, tangents: list[Array]) -> Array:
+    """Return the tangent of a function of one or two arrays.
+
+    Args:
+        node: The function.
+        taken: What it takes.
+        made: What it makes.
+        tangents: Of what it takes; zero for what stays.
+    """
+    if node.primitive in _SLOPES:
+        return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
+    if node.primitive in _SHARED:
+        axis: int = dict(node.attributes)["axis"]
+        is_softmax = node.primitive == "softmax"
+        weights = made if is_softmax else np.exp(made)
+        mean = (tangents[0] * weights).sum(axis, keepdims=True)
+        return np.asarray((weights if is_softmax else 1.0) * (tangents[0] - mean))
+    if node.primitive == "pow":
+        base, exponent = taken
+        of_base = tangents[0] * exponent * np.power(base, exponent - 1)
+        of_exponent = tangents[1] * made * np.log(base) if tangents[1].ndim else 0.0
+        return np.asarray(of_base + of_exponent)
+    return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
 
 
 def _dense(tangent: Tangent | _Turned) -> Array:

@@ -2,8 +2,8 @@
 
 For a value x with the total gradient g, and values y that are computed from x and have the total
 gradients h: ``<g, v> = sum <h, J v>`` for every direction v, where J is the derivative of y by x
-along the operators between them. J v is a central difference in float64, so that no derivative
-of any operator need be known.
+along the operators between them. J v is put together in float64 from the derivatives of primitives
+(``program.derivative``), or is a central difference, where no derivative need be known.
 """
 
 from __future__ import annotations
