@@ -12,9 +12,10 @@ import padiff
 from padiff.comparer.auditing import Soundness
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-_FORMS = {
+_FORMS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "clamp": lambda x, least: x.clamp(min=least).sqrt(),
     "maximum": lambda x, least: torch.maximum(x, torch.tensor(least)).sqrt(),
     "where": lambda x, least: torch.where(x > least, x, torch.full_like(x, least)).log(),
@@ -29,8 +30,11 @@ class _Limited(nn.Module):
 
     def forward(self, squares: torch.Tensor) -> torch.Tensor:
         if self.factor != 1.0 and squares.requires_grad:
-            squares.register_hook(lambda gradient: gradient * self.factor)
+            squares.register_hook(self._scaled)  # type: ignore[no-untyped-call]
         return _FORMS[self.form](squares, self.least)
+
+    def _scaled(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * self.factor
 
 
 class _Distances(nn.Module):
