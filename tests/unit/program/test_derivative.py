@@ -167,7 +167,9 @@ def test_the_next_kink_may_be_as_near_as_it_likes() -> None:
 
 
 def test_what_is_rounded_has_no_derivative() -> None:
-    program, result = lowered(SHAPES, lambda leaves: leaves["rows"].builder("floor", leaves["rows"]))
+    program, result = lowered(
+        SHAPES, lambda leaves: leaves["rows"].builder("floor", leaves["rows"])
+    )
     direction = Outer(np.ones(2), np.ones((3, 4)))
 
     assert derivative(program, drawn(SHAPES, 1), 0, direction, result) is None
