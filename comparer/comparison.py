@@ -27,7 +27,7 @@ from padiff.pairing import RunPartners, pair
 from padiff.program import on_one_thread
 
 from . import executors
-from .decided import explain_by_rounding, is_asked, with_execution
+from .decided import differing_records, explain_by_rounding, is_asked, with_execution
 from .executors import Workers, default_jobs
 from .facts.draws import add_call_facts, random_notes
 from .facts.optimizers import Optimizers, add_option_facts, add_rate_facts
@@ -497,7 +497,7 @@ def _compare_files(
     judgement = run.state.training.settle(judgement, pairing, known, found)
     executed = None
     if isinstance(known, StepFile) and isinstance(found, StepFile):
-        executed = _executed(known, found, pairing, run, before)
+        executed = _executed(known, found, pairing, run, before, judgement)
         if executed is not None:
             judgement = explain_by_rounding(judgement, (known, found), executed, settings)
     if run.fed.phases:
@@ -521,6 +521,7 @@ def _executed(
     pairing: Pairing,
     run: _Run,
     before: Callable[[], tuple[StepReader, StepReader] | None],
+    judgement: Judgement,
 ) -> Execution | None:
     """Execute both programs; None where that is not asked, or neither side has one."""
     has_program = known.has_program or found.has_program
@@ -537,6 +538,7 @@ def _executed(
         earlier,
         is_recomputed=kept in _WITHOUT_ELEMENTS,
         last=max(run.settings.phases or Phase, key=list(Phase).index),
+        differing=differing_records(judgement),
     )
     return executed
 

@@ -37,7 +37,8 @@ RECOMPUTED = (
 )
 """The reason of a pair whose elements the reference does not keep."""
 OTHERWISE = "another form on the way: both programs compute the same"
-"""The reason of a pair inside a model that cannot be compared, where execution finds no fault."""
+"""The reason of a pair inside a model that cannot be compared, or is another function of the same
+leaves, where execution finds no fault."""
 ON_THE_WAY = "on the way to another update: judged by the weights and moments that it leaves"
 """The reason of a gradient that clipping changed, where that change is not at fault."""
 COMPUTED = "the other side computes it: it does not train, and both programs compute the same"
@@ -117,6 +118,17 @@ def _not_run(steps: Sequence[StepComparison]) -> tuple[str, ...]:
         side
         for which, side in enumerate(("reference", "candidate"))
         if any(one[which] is Soundness.NOT_RUN for one in soundness)
+    )
+
+
+def differing_records(judgement: Judgement) -> frozenset[int]:
+    """Return the candidate's records that are not what their partners hold."""
+    return frozenset(
+        record
+        for place, pair in remarkable(judgement.pairs)
+        if pair.fatal and pair.verdict is Verdict.DIVERGED
+        for record in judgement.records[place][1:]
+        if record is not None
     )
 
 
@@ -223,9 +235,18 @@ class _Explanation:
         if is_way or is_open or _is_inside(pair):
             reason = ON_THE_WAY if is_way and not self._is_same else OTHERWISE
             return _explained(pair, Verdict.SKIPPED, reason)
-        if (is_judged and self._is_sound(pair, *ends)) or _left_alike(pair, self._proven):
+        is_sound = is_judged and self._is_sound(pair, *ends)
+        if is_sound and self._is_other(*ends):
+            return _explained(pair, Verdict.SKIPPED, OTHERWISE)
+        if is_sound or _left_alike(pair, self._proven):
             return _explained(pair, Verdict.MATCH, self._reason)
         return None
+
+    def _is_other(self, records: tuple[int, ...], record: int | None) -> bool:
+        """Return whether a pair is two functions of the same leaves, on the way to the results."""
+        row = None if record is None else self._found.row(record)
+        other = self._executed.function.other
+        return any((self._known.row(one), row) in other for one in records)
 
     def _is_sound(self, pair: JudgedPair, records: tuple[int, ...], record: int | None) -> bool:
         """Return whether both ends hold what their programs say."""
@@ -325,6 +346,10 @@ class _Sound:
         is_of_program = is_made and info.phase is not Phase.UPDATE
         is_sound = self._is_trusted or info.value in self._rows
         return is_of_program and info.value is not None and is_sound
+
+    def row(self, record: int) -> int | None:
+        """Return the row of the stored values that a record has."""
+        return self._records[record].value
 
     @property
     def has_loss(self) -> bool:

@@ -3,8 +3,9 @@
 Where elements are moved, added and multiplied with what stays, the derivative is the same program,
 run once on the direction itself. Of products of what moves and of functions of it, the elements
 are needed, too. What is chosen by the elements, as by a limit, is what is chosen where they are:
-however near the next kink, that is the derivative. Integers and truths do not move. Directions and what becomes of them are kept as outer products where they are
-such, so that a product with a matrix is one with a vector.
+however near the next kink, that is the derivative. Integers and truths do not move. Directions
+and what becomes of them are kept as outer products where they are such, so that a product with a
+matrix is one with a vector.
 """
 
 from __future__ import annotations
@@ -190,10 +191,8 @@ def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | No
         return []
     if _is_linear(node, moved):
         return [term for term in node.operands if term not in moved]
-    if node.primitive == "where":
-        return [node.operands[0]]
-    if node.primitive in {"matmul", "mul", *_FARTHER}:
-        return list(node.operands)
+    if node.primitive in {"matmul", "mul", "where", *_FARTHER}:
+        return list(node.operands[:1] if node.primitive == "where" else node.operands)
     if node.primitive in _BILINEAR | _SHARED | {"pow"} or node.primitive in _SLOPES:
         return [*node.operands, *node.outputs]
     return None

@@ -11,6 +11,7 @@ from padiff.program import read_lowered
 
 from .agreement import Agreement
 from .alignment import align
+from .borders import other_borders
 from .cause import Cause, find_cause
 from .coincidence import refuted
 from .construction import with_tables
@@ -38,7 +39,7 @@ from .side import read_side
 from .updates import compare_updates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
@@ -64,6 +65,7 @@ def compare_functions(
     earlier: Earlier | None = None,
     *,
     read: Read = read_lowered,
+    differing: Container[int] = (),
 ) -> FunctionComparison:
     """Compare the functions of one step's forward pass, loss and update.
 
@@ -73,6 +75,7 @@ def compare_functions(
         pairing: Of their records.
         earlier: What the step before left; None in the first step.
         read: How to read and lower a program.
+        differing: The candidate's records that are not what their partners hold.
     """
     try:
         reference, candidate = read_side(known, read), read_side(found, read)
@@ -82,7 +85,7 @@ def compare_functions(
         return _unknown(Unknown.FAILED, str(error))
     if reference is None or candidate is None:
         return _unknown(Unknown.NO_PROGRAM)
-    return _Comparison(reference, candidate, pairing, earlier).run()
+    return _Comparison(reference, candidate, pairing, earlier).run(differing)
 
 
 def _unknown(why: Unknown, detail: str = "") -> FunctionComparison:
@@ -109,8 +112,8 @@ class _Comparison:
         self.repaired: Repaired | None = None
         """The candidate without the faults of its function; None unless they are proved."""
 
-    def run(self) -> FunctionComparison:
-        """Answer both questions."""
+    def run(self, differing: Container[int]) -> FunctionComparison:
+        """Answer both questions; of records that differ, say which are other functions."""
         found = self._functions()
         alike = self.numbers[0], self.alike
         unjudged: list[str] = []
@@ -146,6 +149,7 @@ class _Comparison:
             found,
             opaque=(_opaque(self.sides[0]), _opaque(self.sides[1])),
             alike=frozenset() if differences or unjudged else frozenset(self._alike()),
+            other=self._other(found, differing),
             remade=(self._names_of_remade(0), self._names_of_remade(1)),
             leaves=self._count_leaves(),
             lone=(self._count_lone(0), self._count_lone(1)),
@@ -212,6 +216,16 @@ class _Comparison:
                 continue
             if self.numbers[0][terms[0][one]] == self.alike[terms[1][two]]:
                 yield pair.reference[0], pair.candidate
+
+    def _other(
+        self, found: FunctionComparison, differing: Container[int]
+    ) -> frozenset[tuple[int, int]]:
+        """Return what is another function on the way to the same results, by rows of both sides."""
+        if found.answer not in (Answer.SAME, Answer.HIDDEN):
+            return frozenset()
+        given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
+        pairs = [pair for pair in self.pairing.records if pair.candidate in differing]
+        return other_borders(self.sides, given, pairs, (self.numbers[0], self.alike))
 
     def _count_leaves(self) -> int:
         """Count the pairs of leaves that the forward pass takes, or could."""

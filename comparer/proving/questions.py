@@ -15,6 +15,8 @@ from .function import compare_functions
 from .result import Execution
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from padiff.comparer.auditing.forward import Measured
     from padiff.comparer.auditing.result import Audit, AuditedValue
     from padiff.dumpfile import StepFile
@@ -35,6 +37,7 @@ def ask_all(
     *,
     is_recomputed: bool = False,
     last: Phase = Phase.UPDATE,
+    differing: Container[int] = (),
 ) -> Execution:
     """Answer the three questions; what cannot be executed is an answer, too.
 
@@ -46,13 +49,17 @@ def ask_all(
         is_recomputed: Whether the reference was recorded without the elements of what its operators
             make, so that it cannot be audited.
         last: The phase up to which the answers are wanted.
+        differing: The candidate's records that are not what their partners hold.
     """
     answers: Answers[Measured] = Answers(is_brief=True)
     read = cache(read_lowered)
     audits = [_audited(file, answers, read) for file in (known, found)]
     unsound = [_first_unsound(one, last) for one in audits]
     return Execution(
-        function=_up_to(last, compare_functions(known, found, pairing, earlier, read=read)),
+        function=_up_to(
+            last,
+            compare_functions(known, found, pairing, earlier, read=read, differing=differing),
+        ),
         soundness=(
             _soundness(known, audits[0], unsound[0]),
             _soundness(found, audits[1], unsound[1]),

@@ -363,6 +363,8 @@ class FunctionComparison:
     """Pairs of records that are the same expression of the same leaves, or were proved to be,
     whatever differs behind them: ids of the reference's and the candidate's. None where a leaf
     is no copy."""
+    other: frozenset[tuple[int, int]] = field(default=frozenset(), metadata=UNWRITTEN)
+    """Rows of stored values of both sides that are other functions, on the way to the results."""
     remade: tuple[frozenset[str], frozenset[str]] = field(
         default=(frozenset(), frozenset()), metadata=UNWRITTEN
     )
