@@ -111,6 +111,8 @@ def is_in_place(name: str) -> bool:
 
 
 def function_of(name: str) -> Any:
+    if name == "torch.pad_sequence":  # the name of a builtin that torch does not hand out
+        return torch._C._nn.pad_sequence
     function: Any = torch.ops.aten if name.startswith("aten.") else torch
     for part in name.split(".")[1:]:
         function = getattr(function, part)

@@ -1026,6 +1026,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5, 3, 4), torch.tensor([5, 3, 1]), False",
         "f(3, 5, 4), torch.tensor([4, 4, 2]), True",
     ),
+    "pad_sequence": (
+        "[f(2, 3), f(4, 3), f(1, 3)], True, 0.0, 'right'",
+        "[f(2), f(4)], False, -1.5, 'left'",
+    ),
     "_pad_packed_sequence": (
         "f(9, 4), torch.tensor([3, 2, 2, 1, 1]), False, 0.0, -1",
         "f(9, 2, 3), torch.tensor([3, 2, 2, 1, 1]), True, -2.5, 7",

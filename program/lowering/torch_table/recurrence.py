@@ -102,6 +102,18 @@ def _unpack(b: Builder, a: Arguments) -> Result:
     return s.swap(b, x, 0, 1) if a.batch_first else x, lengths
 
 
+def _one_length(b: Builder, a: Arguments) -> Term:
+    """Stack sequences, of which each is padded to the longest."""
+    longest = max(one.shape[0] for one in a.sequences)
+    parts = []
+    for one in a.sequences:
+        gap = longest - one.shape[0]
+        ends = (gap, 0) if a.padding_side == "left" else (0, gap)
+        widths = (ends, *((0, 0) for _ in one.shape[1:]))
+        parts.append(b("pad", one, widths=widths, mode="constant", value=a.padding_value))
+    return s.stack(b, parts, 0 if a.batch_first else 1)
+
+
 def _weights(params: Any, *, biased: bool) -> list[rnn.Weights]:
     each = 4 if biased else 2
     if len(params) % each:
@@ -141,6 +153,11 @@ ROWS: tuple[Row, ...] = (
     row("rnn_tanh_cell", _CELL, _cell("tanh")),
     row("rnn_relu_cell", _CELL, _cell("relu")),
     row("_pack_padded_sequence", "input, lengths, batch_first", _pack),
+    row(
+        "pad_sequence",
+        "sequences, batch_first=False, padding_value=0.0, padding_side='right'",
+        _one_length,
+    ),
     row(
         "_pad_packed_sequence",
         "data, batch_sizes, batch_first, padding_value, total_length",
