@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
     from .leaves import Leaves
-    from .result import Effect, Place, UpdateComparison
+    from .result import Effect, LeafDifference, Place, UpdateComparison
     from .side import Side
 
 __all__ = ["compare_functions"]
@@ -115,31 +115,9 @@ class _Comparison:
     def run(self, differing: Container[int]) -> FunctionComparison:
         """Answer both questions; of records that differ, say which are other functions."""
         found = self._functions()
-        alike = self.numbers[0], self.alike
         unjudged: list[str] = []
         try:
-            differences = (
-                *with_influences(
-                    find_differences(self.leaves, *self.sides, self.earlier, unjudged),
-                    self.sides,
-                    self.leaves,
-                    self.repaired,
-                    self.results,
-                ),
-                *find_changed_gradients(self.leaves, *self.sides, unjudged),
-                *find_detached(
-                    self.sides,
-                    alike,
-                    (
-                        [sink.reference for sink in self.results],
-                        [sink.candidate for sink in self.results],
-                    ),
-                ),
-                *find_held(self.sides, alike),
-                *find_lost_gradients(self.leaves, *self.sides, unjudged),
-                *find_ties(self.leaves, *self.sides),
-                *self.given.differences(*self.sides),
-            )
+            differences = self._differences(unjudged)
         except (ProgramError, DumpFormatError) as error:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
@@ -162,7 +140,35 @@ class _Comparison:
             ),
             update=None if update is None else _in_files(self.sides, update),
             unjudged=tuple(name for name in unjudged if name in self._needed()),
-            are_losses_other=are_other_losses(self.sides, self.leaves, alike),
+            are_losses_other=are_other_losses(
+                self.sides, self.leaves, (self.numbers[0], self.alike)
+            ),
+        )
+
+    def _differences(self, unjudged: list[str]) -> tuple[LeafDifference, ...]:
+        """Return all differences of leaves, with what each does to the results.
+
+        Args:
+            unjudged: Gets the names of leaves that nothing is known of.
+
+        Raises:
+            ProgramError: Elements lack, or a limit is passed.
+            DumpFormatError: Elements are damaged.
+        """
+        alike = self.numbers[0], self.alike
+        results = (
+            [sink.reference for sink in self.results],
+            [sink.candidate for sink in self.results],
+        )
+        leaves = find_differences(self.leaves, *self.sides, self.earlier, unjudged)
+        return (
+            *with_influences(leaves, self.sides, self.leaves, self.repaired, self.results),
+            *find_changed_gradients(self.leaves, *self.sides, unjudged),
+            *find_detached(self.sides, alike, results),
+            *find_held(self.sides, alike),
+            *find_lost_gradients(self.leaves, *self.sides, unjudged),
+            *find_ties(self.leaves, *self.sides),
+            *self.given.differences(*self.sides),
         )
 
     def _with_draws(self, found: FunctionComparison) -> FunctionComparison:
