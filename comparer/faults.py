@@ -12,7 +12,7 @@ from .auditing import Check
 from .decided import may_diverge
 from .judgedpairs import remarkable, replaced
 from .locating.locate import Located
-from .proving import Answer, Edit, EditKind, LeafDifference, Parting, UnsoundValue
+from .proving import TIED, Answer, Edit, EditKind, LeafDifference, Parting, UnsoundValue
 from .result import Divergence, Kind, Verdict
 from .steps import inherited
 
@@ -43,11 +43,12 @@ _LEAVES = {
     "input": (Role.INPUT,),
     "state": (Role.OPTIMIZER_STATE,),
     "gradient": (Role.WEIGHT_GRAD,),
+    TIED: (Role.WEIGHT_GRAD,),
     "tie": (Role.WEIGHT_GRAD,),
     "result": (Role.RESULT,),
 }
 """The roles of leaves, by what they are called."""
-_GRADIENTS = frozenset({"gradient", "tie"})
+_GRADIENTS = frozenset({"gradient", "tie", TIED})
 """Those that show in the backward pass."""
 
 

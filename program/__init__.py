@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .argumentjson import argument_from_json, argument_to_json
-from .derivative import LINEAR, Outer, Tangent, derivative
+from .derivative import LINEAR, Outer, Tangent, derivative, derivatives
 from .drawing import Read, drawing_operators, read_lowered
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .expressions import COMMUTATIVE, LAYOUT, Expressions
@@ -93,6 +93,7 @@ __all__ = [
     "count_products",
     "cut",
     "derivative",
+    "derivatives",
     "drawing_operators",
     "execute",
     "execute_with_spread",

@@ -22,12 +22,12 @@ from .primitives.elementwise import sigmoid
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["LINEAR", "Outer", "Tangent", "derivative"]
+__all__ = ["LINEAR", "Outer", "Tangent", "derivative", "derivatives"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,13 @@ _SLOPES: dict[str, Callable[[Array, Array], Array]] = {
     "tanh": lambda _, y: 1 - y * y,
 }
 """Derivatives of functions, by what they take and make; at the kink of ``abs`` as frameworks do."""
-_FARTHER: dict[str, Callable[[Array, Array], Array]] = {
-    "maximum": np.greater,
-    "minimum": np.less,
+_FARTHER: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], Array]]] = {
+    "maximum": (np.greater, np.greater_equal),
+    "minimum": (np.less, np.less_equal),
 }
-"""Whether the first of two is the one that is chosen; of equal ones the second one is."""
+"""Whether the first of two is chosen: of equal ones the second one is, or the first."""
+_EXTREMES = frozenset({"amax", "amin"})
+"""The one element along axes that is chosen."""
 _SHARED = frozenset({"softmax", "log_softmax"})
 """Functions of all elements along an axis."""
 
@@ -157,10 +159,41 @@ def derivative(
     Raises:
         ProgramError: As ``execute``.
     """
-    own = lowered.terms[value]
-    known = {own, *(lowered.terms[one] for one in leaves)}
-    nodes = [lowered.nodes[place] for place in lowered.behind([lowered.terms[wanted]], known=known)]
-    moved = {own}
+    found = derivatives(lowered, leaves, {value: direction}, [wanted], limits=limits)
+    return None if found is None else found.get(wanted)
+
+
+def derivatives(
+    lowered: Lowered,
+    leaves: Mapping[int, Leaf],
+    directions: Mapping[int, Tangent],
+    wanted: Sequence[int],
+    *,
+    is_first: bool = False,
+    limits: Limits | None = None,
+) -> dict[int, Tangent] | None:
+    """Return how values of a program move as others do.
+
+    Args:
+        lowered: The program.
+        leaves: Elements by the program's value ids, as ``execute`` takes them.
+        directions: How far the elements of values move, by their ids.
+        wanted: Ids of values.
+        is_first: Which of equal elements is the largest, or the smallest, where they tie.
+        limits: None for the default.
+
+    Returns:
+        As ``derivative``, of those wanted values that move; None if one of them does by a
+        primitive whose derivative is not known.
+
+    Raises:
+        ProgramError: As ``execute``.
+    """
+    ends = {one: lowered.terms[one] for one in wanted}
+    begins = {lowered.terms[one]: direction for one, direction in directions.items()}
+    known = {*begins, *(lowered.terms[one] for one in leaves)}
+    nodes = [lowered.nodes[place] for place in lowered.behind([*ends.values()], known=known)]
+    moved = set(begins)
     read: list[int] = []
     for node in nodes:
         if moved.isdisjoint(node.operands) or not _moves(lowered, node):
@@ -170,17 +203,17 @@ def derivative(
             return None
         read += terms
         moved.update(node.outputs)
-    if lowered.terms[wanted] not in moved:
-        return None
+    ends = {one: term for one, term in ends.items() if term in moved}
     needed = {lowered.nodes[place].outputs[0] for place in lowered.behind(read, known=known)}
-    run = _Along(lowered, leaves, limits or Limits(), moved, needed)
-    run.tangents[own] = direction
-    run.run_all(
-        [one for one in nodes if one.outputs[0] in needed or not moved.isdisjoint(one.outputs)],
-        [lowered.terms[wanted]],
-    )
-    found = run.tangents[lowered.terms[wanted]]
-    return found.dense() if isinstance(found, _Turned) else found
+    run = _Along(lowered, leaves, limits or Limits(), moved, needed, is_first=is_first)
+    run.tangents.update(begins)
+    if ends:
+        run.run_all(
+            [one for one in nodes if one.outputs[0] in needed or not moved.isdisjoint(one.outputs)],
+            [*ends.values()],
+        )
+    found = {one: run.tangents[term] for one, term in ends.items()}
+    return {one: each.dense() if isinstance(each, _Turned) else each for one, each in found.items()}
 
 
 def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
@@ -193,7 +226,7 @@ def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | No
         return [term for term in node.operands if term not in moved]
     if node.primitive in {"matmul", "mul", "where", *_FARTHER}:
         return list(node.operands[:1] if node.primitive == "where" else node.operands)
-    if node.primitive in _BILINEAR | _SHARED | {"pow"} or node.primitive in _SLOPES:
+    if node.primitive in _BILINEAR | _SHARED | _EXTREMES | {"pow"} or node.primitive in _SLOPES:
         return [*node.operands, *node.outputs]
     return None
 
@@ -219,8 +252,11 @@ class _Along(Execution):
         limits: Limits,
         moved: set[int],
         needed: set[int],
+        *,
+        is_first: bool,
     ) -> None:
         super().__init__(lowered, leaves, limits, None)
+        self._is_first = is_first
         self._moved, self._needed = moved, needed
         self.tangents: dict[int, Tangent | _Turned] = {}
 
@@ -280,8 +316,11 @@ class _Along(Execution):
         if node.primitive == "mul":
             return np.asarray(tangents[0] * taken[1] + taken[0] * tangents[1])
         if node.primitive in _FARTHER:
-            is_first = _FARTHER[node.primitive](*taken)
-            return np.asarray(np.where(is_first, tangents[0], tangents[1]))
+            is_farther = _FARTHER[node.primitive][self._is_first](*taken)
+            return np.asarray(np.where(is_farther, tangents[0], tangents[1]))
+        if node.primitive in _EXTREMES:
+            made = self.arrays[node.outputs[0]]
+            return _of_extreme(node, taken[0], made, tangents[0], is_first=self._is_first)
         return _of_function(node, taken, self.arrays[node.outputs[0]], tangents)
 
     def _chosen(self, node: Node) -> Array:
@@ -303,6 +342,21 @@ class _Along(Execution):
             for term, one in zip(node.operands, found, strict=True)
         ]
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+
+def _of_extreme(node: Node, taken: Array, made: Array, tangent: Array, *, is_first: bool) -> Array:
+    """Return the tangent of the first, or the last, of those elements that are the extreme."""
+    attributes: dict[str, Any] = dict(node.attributes)
+    axes = tuple(axis % taken.ndim for axis in attributes["axes"])
+    whole = [1 if axis in axes else size for axis, size in enumerate(taken.shape)]
+    order = [*(axis for axis in range(taken.ndim) if axis not in axes), *axes]
+    rest = [taken.shape[axis] for axis in order[: taken.ndim - len(axes)]]
+    hits = (taken == made.reshape(whole)).transpose(order).reshape(*rest, -1)
+    rows = np.broadcast_to(tangent, taken.shape).transpose(order).reshape(*rest, -1)
+    turned = hits if is_first else hits[..., ::-1]
+    places = turned.argmax(-1)[..., None]
+    places = places if is_first else hits.shape[-1] - 1 - places
+    return np.take_along_axis(rows, places, -1).reshape(made.shape)
 
 
 def _of_function(node: Node, taken: list[Array], made: Array, tangents: list[Array]) -> Array:

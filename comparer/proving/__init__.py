@@ -8,6 +8,7 @@ from .questions import ask_all
 from .remade import making_of
 from .result import (
     RATE,
+    TIED,
     Answer,
     Change,
     CoarserValue,
@@ -32,6 +33,7 @@ from .result import (
 
 __all__ = [
     "RATE",
+    "TIED",
     "Answer",
     "Change",
     "CoarserValue",

@@ -28,6 +28,7 @@ from .executed import Runs, Sink
 from .forms import form_for_causes
 from .influences import influences_of_edits, with_influences
 from .joining import joined
+from .kinks import tied_gradients
 from .leaves import pair_leaves
 from .losses import are_other_losses
 from .numbering import Numbering
@@ -118,6 +119,8 @@ class _Comparison:
         unjudged: list[str] = []
         try:
             differences = self._differences(unjudged)
+            if found.answer in (Answer.SAME, Answer.HIDDEN) and not differences:
+                differences = self._tied(differing)
         except (ProgramError, DumpFormatError) as error:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
@@ -232,6 +235,17 @@ class _Comparison:
         given = self.leaves.of_reference(*self.sides), self.leaves.of_candidate(*self.sides)
         pairs = [pair for pair in self.pairing.records if pair.candidate in differing]
         return other_borders(self.sides, given, pairs, (self.numbers[0], self.alike))
+
+    def _tied(self, differing: Container[int]) -> tuple[LeafDifference, ...]:
+        """Return the gradients of weights that go other ways where elements are equal."""
+        index = self.sides[1].file.index
+        records = [
+            index.records[pair.candidate]
+            for pair in self.pairing.records
+            if pair.candidate in differing
+        ]
+        names = {index.address(one).name for one in records if one.role is Role.WEIGHT_GRAD}
+        return tuple(tied_gradients(self.sides, self.leaves, self.results, names))
 
     def _count_leaves(self) -> int:
         """Count the pairs of leaves that the forward pass takes, or could."""

@@ -195,7 +195,9 @@ class Made:
     """That was left out, of the kind plain."""
 
 
-_BEHIND = frozenset({"gradient", "tie", "state"})
+TIED = "tied gradient"
+"""The kind of a gradient that goes another way where elements are equal."""
+_BEHIND = frozenset({"gradient", "tie", "state", TIED})
 """Kinds of leaf differences that no forward pass depends on."""
 
 
@@ -209,6 +211,7 @@ class LeafDifference:
     kind: str
     """``parameter``, ``buffer``, ``input``, or ``state`` of an optimizer; ``gradient`` of a
     parameter that none reached on one side, or that the update of one side took otherwise;
+    ``tied gradient`` of one that goes to others of equal elements;
     ``tie`` of several parameters that are one in the reference; or ``result``: a number, an array
     or text that the model gives, and that is no value of its program."""
     elements: int

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from padiff.comparer.auditing.result import Reason
 from padiff.comparer.proving import (
     RATE,
+    TIED,
     CoarserValue,
     Edit,
     EditKind,
@@ -135,10 +136,12 @@ def worded_leaf(one: LeafDifference) -> str:
         place = "" if one.place is None else f", cut off by {worded_place(one.place)}"
         return f"{one.kind} of {name}: on one side only{place}"
     off = f"{count(one.elements)} of {count(one.of)} elements"
-    size = f"by up to {number(one.largest)} of its size"
-    if one.made is None:
-        return f"{one.kind} {name}: {off}, {size}"
-    return f"{one.kind} {name}: {worded_making(one.made)} ({off}, {size})"
+    off = f"{off}, by up to {number(one.largest)} of its size"
+    how = "" if one.made is None else worded_making(one.made)
+    if one.kind == TIED:
+        name, how = f"of {name}", "it goes to others of equal elements"
+    kind = "gradient" if one.kind == TIED else one.kind
+    return f"{kind} {name}: {how} ({off})" if how else f"{kind} {name}: {off}"
 
 
 def worded_making(made: Made) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.program import Outer, derivative, execute
+from padiff.program import Outer, derivative, derivatives, execute
 from padiff.program.lowering.composites.activations import gelu
 from tests.support.small_programs import drawn, lowered
 
@@ -164,6 +164,39 @@ def test_the_next_kink_may_be_as_near_as_it_likes() -> None:
 
     assert isinstance(found, np.ndarray)
     np.testing.assert_array_equal(found, [[0, 0.5, 0.25], [1, 0, 0.5]])
+
+
+@pytest.mark.parametrize("primitive", ["amax", "amin"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_the_first_or_the_last_of_equal_elements_is_chosen(primitive: str, is_first: bool) -> None:
+    program, result = lowered(
+        {"rows": (2, 3, 2)},
+        lambda leaves: leaves["rows"].builder(
+            primitive, leaves["rows"], axes=(0, 2), keepdims=False
+        ),
+    )
+    rows, direction = np.ones((2, 3, 2)), np.arange(12.0).reshape(2, 3, 2)
+
+    found = derivatives(program, {0: rows}, {0: direction}, [result], is_first=is_first)
+
+    assert found is not None
+    np.testing.assert_array_equal(found[result], [0, 2, 4] if is_first else [7, 9, 11])
+
+
+def test_several_values_move_at_a_time() -> None:
+    program, result = lowered(SHAPES, linear)
+    leaves = drawn(SHAPES, 1)
+    rows, weight = np.ones(SHAPES["rows"]), np.ones(SHAPES["weight"])
+
+    both = derivatives(program, leaves, {0: rows, 1: weight}, [result])
+    one, two = (
+        derivative(program, leaves, place, way, result) for place, way in ((0, rows), (1, weight))
+    )
+
+    assert both is not None
+    assert isinstance(one, np.ndarray)
+    assert isinstance(two, np.ndarray)
+    np.testing.assert_allclose(both[result], one + two)
 
 
 def test_what_is_rounded_has_no_derivative() -> None:
