@@ -439,7 +439,39 @@ def _tied(choose: Callable[[Tensor], Tensor]) -> Attack:
     )
 
 
+def _handed(good: Callable[..., Tensor], bad: Callable[..., Tensor]) -> Attack:
+    """Hand the gradient of equal elements on otherwise; some rows of the input are zero."""
+
+    def build(choose: Callable[..., Tensor]) -> Any:  # noqa: ANN401
+        def forward(self: Any, x: Tensor) -> Tensor:  # noqa: ANN401
+            result: Tensor = self.b(choose(self.a(x) + self.shift, x @ self.a.weight.T))
+            return result
+
+        return net(
+            forward,
+            a=lambda: nn.Linear(8, 8, bias=False),
+            b=_linear(),
+            shift=lambda: nn.Parameter(torch.zeros(8)),
+        )
+
+    return Attack(
+        good=lambda: build(good),
+        bad=lambda: build(bad),
+        inputs=lambda: (torch.cat([*_draw(6, 8)(), torch.zeros(2, 8)]),),
+    )
+
+
 TIES = {
+    "gradient of the larger of equal numbers to one of them": _handed(
+        torch.maximum, lambda one, two: torch.stack([one, two]).max(0).values
+    ),
+    "gradient at the limit of a ReLU": _handed(
+        lambda one, _: one.relu(), lambda one, _: one.clamp(min=0)
+    ),
+    "gradient at the limit of a choice": _handed(
+        lambda one, _: torch.where(one > 0, one, 0.1 * one),
+        lambda one, _: torch.where(one >= 0, one, 0.1 * one),
+    ),
     "scale behind a search on its own grid": _tied(
         lambda x: torch.bucketize(x, torch.arange(0.25, 1, 0.25), right=True)
     ),

@@ -71,10 +71,23 @@ def tied_gradients(
 
 
 def _is_smooth(side: Side) -> bool:
-    """Return whether gradients follow from the program alone: nothing is cut off or unknown."""
-    run = [one for one in side.program.operators if one.phase is not Phase.UPDATE]
+    """Return whether gradients of weights follow from the program: nothing is cut off or unknown.
+
+    What comes of no weight, as positions computed in ``no_grad``, hands none on in any case.
+    """
+    lowered, values = side.lowered, side.program.values
+    weights = (one.id for one in values if one.kind is LeafKind.PARAMETER)
+    made = {lowered.terms[one] for one in weights if one in lowered.terms}
+    for node in lowered.nodes:
+        if not made.isdisjoint(node.operands):
+            made.update(node.outputs)
     cut = {one.id for one in side.cuts}
-    return not any(one.id in cut or one.no_grad or cuts(one) for one in run)
+    return not any(
+        lowered.terms.get(value) in made
+        for one in side.program.operators
+        if one.phase is not Phase.UPDATE and (one.id in cut or one.no_grad or cuts(one))
+        for value in one.taken
+    )
 
 
 @dataclass(frozen=True, slots=True)
