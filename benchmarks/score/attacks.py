@@ -439,19 +439,30 @@ def _tied(choose: Callable[[Tensor], Tensor]) -> Attack:
     )
 
 
+class _Shift(nn.Module):
+    """Adds a vector that begins with zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.by
+
+
 def _handed(good: Callable[..., Tensor], bad: Callable[..., Tensor]) -> Attack:
     """Hand the gradient of equal elements on otherwise; some rows of the input are zero."""
 
     def build(choose: Callable[..., Tensor]) -> Any:  # noqa: ANN401
         def forward(self: Any, x: Tensor) -> Tensor:  # noqa: ANN401
-            result: Tensor = self.b(choose(self.a(x) + self.shift, x @ self.a.weight.T))
+            result: Tensor = self.b(choose(self.shift(self.a(x)), x @ self.a.weight.T))
             return result
 
         return net(
             forward,
             a=lambda: nn.Linear(8, 8, bias=False),
             b=_linear(),
-            shift=lambda: nn.Parameter(torch.zeros(8)),
+            shift=_Shift,
         )
 
     return Attack(
