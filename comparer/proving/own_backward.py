@@ -81,7 +81,8 @@ def _meant(
         if own is None or not _goes_into(one.value, sides[which], carrying):
             continue
         off = _distance(one.value, which, sides, partners)
-        if off * _MUCH_NEARER * np.linalg.norm(own) <= (one.largest or 0.0):
+        size = float(np.linalg.norm(own))
+        if off * _MUCH_NEARER <= min((one.largest or 0.0) / size if size else 1.0, 1.0):
             is_rounded = off <= LARGEST_GRADIENT_ERROR * UNIT_ROUNDOFF[one.dtype]
             yield one.value, Soundness.SOUND if is_rounded else Soundness.NOT_AUDITED
 

@@ -46,6 +46,11 @@ def _beside(x: torch.Tensor) -> Any:  # noqa: ANN401 - untyped
     return _by_detaching(x) + 1e-5 * (_by_function(2.0)(x) - _by_function(1.0)(x))
 
 
+def _small(rounded: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """Hand on what is given, and a vanishing gradient of what is rounded."""
+    return lambda x: x.detach() + 1e-9 * rounded(x)
+
+
 def _rounding(rounded: Callable[[torch.Tensor], Any], *, is_bare: bool = False) -> nn.Module:
     def forward(self: Any, x: torch.Tensor) -> Any:  # noqa: ANN401 - untyped
         first, last = self.first, self.last
@@ -86,6 +91,7 @@ WRONG = {
     "scaled": (_by_detaching, _by_function(1.001)),
     "scaled, in both forms": (_by_function(1.0), _by_function(1.001)),
     "cut": (_by_function(1.0), _by_function(0.0)),
+    "cut where it is small": (_small(_by_function(1.0)), _small(_by_function(0.0))),
     "doubled in a small part": (_by_detaching, _beside),
 }
 
