@@ -24,7 +24,7 @@ from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
 from .executed import LIMITS, is_near
 from .numbering import LAYOUT
 from .parting import place_of
-from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of
+from .pool import MOST_AXES, Pool, is_value, parts_of, plain_word, settings_of
 from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
@@ -69,6 +69,9 @@ def told_by_arguments(
         edits: One for each exchange.
     """
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
+    together = _together(asked, repaired, edits)
+    if together is not None:
+        return [(together, (*range(len(edits)),))]
     ids = [_operators_of(made, asked.numbering) for made in repaired.made]
     first = _first_of(repaired.made)
     inside = {
@@ -99,6 +102,50 @@ def told_by_arguments(
     return sorted(
         [*found, *(one for one in plain if explained.isdisjoint(one[1]))], key=lambda one: one[1]
     )
+
+
+def _together(asked: Asked, repaired: Repaired, edits: Sequence[Edit]) -> Edit | None:
+    """Return one edit of all that lies ahead of the last exchange, if that does what all do.
+
+    Two programs that write a step in two ways may share nothing on its way: then an exchange takes
+    a form apart, another one puts the other form in its place, and one number is what is wrong.
+    """
+    forms = {repr((edit.kind, edit.changes, edit.operators)) for edit in edits}
+    if len(forms) == 1 or all(edit.kind is EditKind.ARGUMENT for edit in edits):
+        return None
+    first, last = repaired.made[0], repaired.made[-1].exchange.candidate
+    if last >= len(first.numbers):
+        return None
+    known = set(asked.numbering.reference)
+    common = {term for term, number in enumerate(first.numbers) if number in known}
+    lowered = asked.sides[1].lowered
+    places = lowered.behind([last], known=common)
+    ahead = {term for place in places for term in lowered.nodes[place].operands} | {last}
+    ids = tuple(sorted({lowered.nodes[place].operator for place in places}))
+    exchanges = [one.exchange for one in repaired.made[:-1]]
+    readers = {place for one in exchanges for place, _ in one.readers}
+    is_inside = readers <= {*places} and all(one.candidate in ahead for one in exchanges)
+    if not is_inside or not 0 < len(ids) <= _MOST_OPERATORS:
+        return None
+    try:
+        told = _Trial(asked, repaired, ids, is_all=True).edit(edits)
+    except (ProgramError, DumpFormatError):
+        return None
+    return told and _as_given(told, Pool(asked.sides, edits), asked.sides[0])
+
+
+def _as_given(edit: Edit, pool: Pool, side: Side) -> Edit:
+    """Return an edit of an argument at the operator of the reference that is given it, if any."""
+    known = {repr(change.known) for change in edit.changes}
+    word = None if edit.candidate is None else plain_word(edit.candidate.operator)
+    given = (
+        one.id
+        for one in pool.operators()
+        for _, value in side.table.named(one.name, one.positional, one.keywords)
+        if plain_word(one.name) == word and repr(value) in known
+    )
+    place = next(given, None)
+    return edit if place is None else replace(edit, reference=place_of(side, place, 1))
 
 
 def _first_of(made: Iterable[Made]) -> list[int]:
@@ -142,7 +189,17 @@ def _operators_of(made: Made, numbering: Numbering) -> tuple[int, ...]:
 class _Trial:
     """Some operators of the candidate, what they take, and what the last should make."""
 
-    def __init__(self, asked: Asked, repaired: Repaired, ids: tuple[int, ...]) -> None:
+    def __init__(
+        self, asked: Asked, repaired: Repaired, ids: tuple[int, ...], *, is_all: bool = False
+    ) -> None:
+        """Look up what they take and what the last should make.
+
+        Args:
+            asked: What both programs are.
+            repaired: The candidate with all exchanges.
+            ids: The operators.
+            is_all: Whether they take what the candidate has, whatever an exchange makes of it.
+        """
         sides = asked.sides
         self.sides, self.ids = sides, _with_layouts(sides[1], ids, repaired)
         self.operators = [sides[1].program.operators[id_] for id_ in self.ids]
@@ -154,7 +211,7 @@ class _Trial:
         terms = {
             value: one.exchange.reference
             for one in repaired.made
-            for value in taken | wanted
+            for value in (wanted if is_all else taken | wanted)
             if one.lowered.computed(value) == one.exchange.candidate
             and (value in wanted or self._reads(one))
         }
@@ -191,11 +248,73 @@ class _Trial:
             right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
             self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
         most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
-        for changed, edit in islice(self._each(Pool(self.sides, before), before[0]), most):
+        pool = Pool(self.sides, before)
+        for changed, edit in islice(self._each(pool, before[0]), most):
             made = self._run(changed)
             if made is not None and self._is_wanted(made):
-                return edit
+                return self._too_much(changed, edit, pool) or edit
         return self._factor(found, before[0])
+
+    def _too_much(self, changed: Sequence[Operator], edit: Edit, pool: Pool) -> Edit | None:
+        """Return that an operator is too much, if that does what another argument of it does.
+
+        The reference has none of its name there: with that argument it hands on what it takes.
+        """
+        ones = [one for one, two in zip(self.operators, changed, strict=True) if one != two]
+        if edit.kind is not EditKind.ARGUMENT or pool.has(ones[0]):
+            return None
+        without = self._without(ones)
+        made = None if without is None else self._run(without)
+        if made is None or not self._is_wanted(made):
+            return None
+        used = _used(self.sides[1], ones[0])
+        return replace(edit, kind=EditKind.EXTRA, changes=(), operators=((), (used,)))
+
+    def _without(self, ones: Sequence[Operator]) -> list[Operator] | None:
+        """Return the operators where some hand on the first of their operands that fits."""
+        values = self.sides[1].program.values
+        other = {
+            one.outputs[0]: ValueRef(value)
+            for one in ones
+            for value in reversed(one.taken)
+            if len(one.outputs) == 1 and values[value].shape == values[one.outputs[0]].shape
+        }
+        is_open = len(other) < len(ones) or not self.wanted.keys().isdisjoint(other)
+        return None if is_open else [_reading(one, other) for one in self.operators]
+
+    def _replaced(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators without those of one line, or with others in their place.
+
+        An operator of the reference takes the place of one that takes as little.
+        """
+        sides = self.sides
+        is_one = sides[0].file.framework == sides[1].file.framework
+        others = [one for one in pool.operators() if is_one and len(one.taken) == 1]
+        kinds = {(one.name, settings_of(one)): one for one in others}
+        for places in self._lines():
+            ones = [self.operators[place] for place in places]
+            without = self._without(ones)
+            if without is None:
+                continue
+            used = _used(sides[1], ones[0])
+            edit = _edit(EditKind.EXTRA, (before.reference, place_of(sides[1], ones[0].id, 1)))
+            yield without, replace(edit, operators=((), (used,)))
+            for other in kinds.values() if len(ones[0].taken) == 1 else ():
+                own = _used(sides[0], other), used
+                ends = place_of(sides[0], other.id, 1), edit.candidate
+                if own[0].name != own[1].name:
+                    told = replace(_edit(EditKind.OTHER, ends), operators=((own[0],), (own[1],)))
+                    yield self._as(other, places), told
+
+    def _as(self, other: Operator, places: Sequence[int]) -> list[Operator]:
+        """Return the operators, some of them as another one that takes as little."""
+        changed = [*self.operators]
+        for place in places:
+            before = self.operators[place]
+            one = replace(before, name=other.name, positional=other.positional)
+            one = replace(one, keywords=other.keywords)
+            changed[place] = _reading(one, {other.taken[0]: ValueRef(before.taken[0])})
+        return changed
 
     def _specs(self) -> list[Value]:
         values = self.sides[1].program.values
@@ -214,6 +333,7 @@ class _Trial:
                     yield self._changed(places, {name: (value, other)}), edit
             for exchanged in self._orders(named):
                 yield self._changed(places, exchanged), _edit(EditKind.EXCHANGED, end)
+        yield from self._replaced(pool, before)
         yield from self._exchanged(before)
 
     def _lines(self) -> list[list[int]]:
@@ -376,6 +496,13 @@ def _edit(
     return Edit(kind=kind, reference=ends[0], candidate=ends[1], changes=changes)
 
 
+def _used(side: Side, one: Operator) -> UsedOperator:
+    """Return an operator with its arguments that are no values."""
+    named = side.table.distinct(one.name, one.positional, one.keywords)
+    settings = tuple(value for _, value in named if not any(map(is_value, parts_of(value))))
+    return UsedOperator(one.name, settings, side.recorded.module_of(one)[0])
+
+
 def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
     """Return an operator that reads other values."""
 
@@ -411,8 +538,9 @@ def _ratio(known: Array, found: Array) -> float | None:
     place = int(np.argmax(np.abs(found))) if found.size else 0
     if known.shape != found.shape or not found.size or not found.flat[place]:
         return None
-    factor = float(np.real(known.flat[place] / found.flat[place]))
-    return factor if is_near(found * factor, known) else None
+    with np.errstate(all="ignore"):  # elements of a mask may be infinite
+        factor = float(np.real(known.flat[place] / found.flat[place]))
+        return factor if is_near(found * factor, known) else None
 
 
 def _values(named: Mapping[str, Argument]) -> list[Argument]:

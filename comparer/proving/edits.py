@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["describe"]
 
+_AXES = frozenset({"dim", "axis"})
+
 
 def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit:
     """Return what an exchange changes, and where.
@@ -272,13 +274,21 @@ def _differences(known: End, found: End, one: Operator, two: Operator) -> tuple[
     changes = [
         each
         for each in _changes(known.arguments(one), found.arguments(two))
-        if each.name not in both
+        if each.name not in both and not _is_same_axis(each, known, one)
     ]
     is_other = any(
         each.name in values[0].keys() | values[1].keys() and None not in (each.known, each.found)
         for each in changes
     )
     return () if is_other else tuple(changes)
+
+
+def _is_same_axis(change: Change, end: End, operator: Operator) -> bool:
+    """Return whether an axis is counted from the other end."""
+    axes = change.known, change.found
+    count = max((len(end.side.program.values[id_].shape) for id_ in operator.taken), default=0)
+    is_axis = change.name in _AXES and all(type(axis) is int for axis in axes)
+    return is_axis and count > 0 and (axes[0] - axes[1]) % count == 0  # type: ignore[operator]
 
 
 def _which_differ(changes: tuple[Change, ...], known: End, found: End) -> tuple[Change, ...]:

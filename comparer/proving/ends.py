@@ -338,10 +338,18 @@ class End:
         }
 
     def values_of(self, operator: Operator) -> dict[str, int]:
-        """Return the arguments of an operator that are values by name, as their ids."""
+        """Return the arguments of an operator that are values by name, as their ids.
+
+        Those of a list are told apart by their place in it.
+        """
         table = self.side.table
         named = table.named(operator.name, operator.positional, operator.keywords)
-        return {name: value.id for name, value in named if isinstance(value, ValueRef)}
+        return {
+            f"{name}[{place}]" if isinstance(value, tuple) else name: part.id
+            for name, value in named
+            for place, part in enumerate(value if isinstance(value, tuple) else (value,))
+            if isinstance(part, ValueRef)
+        }
 
     def arguments(self, operator: Operator) -> dict[str, Argument]:
         """Return the arguments of an operator by name; a value by its name."""

@@ -79,6 +79,15 @@ class Pool:
             yield from (1 / one for one in known if one)
             yield from (1 - one for one in known)
 
+    def has(self, operator: Operator) -> bool:
+        """Return whether the reference has an operator of the name of one there."""
+        return any(plain_word(one.name) == plain_word(operator.name) for one in self.operators())
+
+    def operators(self) -> list[Operator]:
+        """Return the reference's operators there."""
+        ids = {id_ for one in self.edits if one.reference for id_ in one.reference.slice}
+        return [self.sides[0].program.operators[id_] for id_ in sorted(ids)]
+
     def _known(self, operator: Operator, name: str) -> list[Argument]:
         """Return the arguments of the reference's operators there, their parts one by one.
 
@@ -86,8 +95,7 @@ class Pool:
         """
         side = self.sides[0]
         found: list[tuple[bool, bool, Argument]] = []
-        ids = {id_ for one in self.edits if one.reference for id_ in one.reference.slice}
-        for one in (side.program.operators[id_] for id_ in sorted(ids)):
+        for one in self.operators():
             is_other = plain_word(one.name) != plain_word(operator.name)
             for given, value in side.table.named(one.name, one.positional, one.keywords):
                 is_renamed = _ALIKE.get(given, given) != _ALIKE.get(name, name)

@@ -12,6 +12,7 @@ from padiff.dumpfile import CompareError, DumpFormatError, Phase, ProgramError
 from padiff.program import read_lowered
 
 from .function import compare_functions
+from .own_backward import without_meant
 from .result import Execution
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing.result import Audit, AuditedValue
     from padiff.dumpfile import StepFile
     from padiff.pairing import Pairing
-    from padiff.program import Read
+    from padiff.program import Read, RecordedProgram
 
     from .earlier import Earlier
     from .result import Audited, FunctionComparison
@@ -53,7 +54,11 @@ def ask_all(
     """
     answers: Answers[Measured] = Answers(is_brief=True)
     read = cache(read_lowered)
-    audits = [_audited(file, answers, read) for file in (known, found)]
+    audits = without_meant(
+        [_audited(file, answers, read) for file in (known, found)],
+        (_recorded(known, read), _recorded(found, read)),
+        pairing,
+    )
     unsound = [_first_unsound(one, last) for one in audits]
     return Execution(
         function=_up_to(
@@ -85,6 +90,14 @@ def _audited(file: StepFile, answers: Answers[Measured], read: Read) -> Audit | 
         return audit(file, answers, read)
     except (CompareError, ProgramError, DumpFormatError):
         return None
+
+
+def _recorded(file: StepFile, read: Read) -> RecordedProgram | None:
+    try:
+        program = read(file)
+    except (LookupError, ProgramError, DumpFormatError):
+        return None
+    return None if program is None else program[0]
 
 
 def _soundness(file: StepFile, found: Audit | None, unsound: AuditedValue | None) -> Soundness:

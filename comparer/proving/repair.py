@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from operator import not_
 from typing import TYPE_CHECKING
 
@@ -203,12 +203,37 @@ class Repair(Exchanged):
                 )
         most = _MOST_ELEMENTS // self.elements() if len(self.made) > begun + 1 else 0
         groups = sorted(lines.values(), key=lambda group: -sum(one.size for one in group))
-        for group in groups[:most]:
-            kept = [one.exchange for one in self.made[begun:] if one.exchange not in group]
-            size = sum(one.exchange.size for one in self.made[begun:])
-            is_less = kept and sum(map(self._size_alone, kept)) <= size
-            if is_less and self.suffice(kept, begun, agree) and self._is_shown(group):
-                self.remake(begun, kept)
+        tries = chain(((one, True) for one in _most_of(groups)), ((one, False) for one in groups))
+        for dropped, is_alone in islice(tries, most):
+            made = [one.exchange for one in self.made[begun:]]
+            kept = [one for one in made if one not in dropped]
+            is_less = kept and sum(map(self._size_alone, kept)) <= sum(one.size for one in made)
+            if len(kept) == len(made) or not is_less:
+                continue
+            kept = self._read_everywhere(kept) if is_alone else kept
+            if self.suffice(kept, begun, agree):
+                gone = [one for one in made if one in dropped]
+                if self._is_shown(gone):
+                    self.remake(begun, kept)
+
+    def _read_everywhere(self, exchanges: Sequence[Exchange]) -> list[Exchange]:
+        """Return exchanges for all that read their values before the first one.
+
+        What read one in an expression that an earlier exchange replaced is no reader of it later.
+        """
+        nodes = self.start.lowered.nodes
+        found: dict[tuple[int, int], Exchange] = {}
+        for one in exchanges:
+            ends = self.numbering.reference[one.reference], one.candidate
+            taken = {place for place, _ in one.readers}
+            more = (
+                (place, None)
+                for place, node in enumerate(nodes)
+                if one.candidate in node.operands and place not in taken
+            )
+            found.setdefault(ends, replace(one, readers=(*one.readers, *more)))
+        is_clear = len({candidate for _, candidate in found}) == len(found)
+        return [*found.values()] if is_clear else [*exchanges]
 
     def _is_shown(self, exchanges: Sequence[Exchange]) -> bool:
         """Return whether the candidate as it was has other elements than what was put there.
@@ -353,3 +378,14 @@ class Repair(Exchanged):
         if whole is None or whole.candidate == last.candidate:
             return None if whole is None else replace(last, size=whole.size)
         return self._search(*told, self._open).widened(whole)
+
+
+def _most_of(groups: Sequence[Sequence[Exchange]]) -> Iterator[Sequence[Exchange]]:
+    """Yield all exchanges, and all but those of one group, which are left alone: small ones first.
+
+    Two that turn a form there and back are only needless together.
+    """
+    if len(groups) > 1:
+        yield [*chain.from_iterable(groups)]
+        for kept in reversed(groups):
+            yield [one for group in groups if group is not kept for one in group]

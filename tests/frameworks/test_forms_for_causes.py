@@ -231,3 +231,105 @@ def test_a_fault_of_one_call_is_told_against_one_for_both(tmp_path: Path) -> Non
     found = _edits(tmp_path, _guided(is_once=True), _guided(is_once=False, one=1.5))
 
     assert found == ["other of mul: 1.5 where the reference has 1"]
+
+
+def _scored(*, is_squared: bool, epsilon: float = 1e-3) -> nn.Module:
+    """Score distances by a width each: squares over squares, or squares of quotients."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        far, width = x - self.mean(x), functional.softplus(self.width(x)) + epsilon
+        if is_squared:
+            return -(far**2) / (2 * width**2) - width.log()
+        return -0.5 * (far / width) ** 2 - width.log()
+
+    return net(forward, **dict.fromkeys(("width", "mean"), lambda: nn.Linear(WIDTH, WIDTH)))
+
+
+@pytest.mark.parametrize("is_squared", [False, True])
+def test_a_number_that_two_forms_read_is_told_without_the_forms(
+    tmp_path: Path, *, is_squared: bool
+) -> None:
+    faulty = _scored(is_squared=not is_squared, epsilon=0.0)
+
+    found = _edits(tmp_path, _scored(is_squared=is_squared), faulty)
+
+    assert found == ["other of add: 0 where the reference has 0.001"]
+
+
+def _linear_attention(
+    *, is_linear: bool, act: Callable[[torch.Tensor], torch.Tensor], axes: tuple[int, ...] = ()
+) -> nn.Module:
+    """Weigh the values until then by products of queries and keys, or sum keys times values."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        taken, decay = self.taken(x), self.decay.weight.view(1, HEADS, 1)
+        decay = decay.flip(axes) if axes else decay
+        if is_linear:
+            query, key, value = (one.unflatten(-1, (HEADS, -1)) for one in taken.chunk(3, -1))
+            query, key = act(query) + 1, act(key) + 1
+            made = torch.einsum("bthd,bthe->bthde", key, value).cumsum(1)
+            total = (query * key.cumsum(1)).sum(-1, keepdim=True)
+            mixed = torch.einsum("bthd,bthde->bthe", query, made) / total
+            return self.last((mixed * decay).flatten(2))
+        parts = taken.view(BATCH, TIME, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        query, key = act(parts[0]) + 1, act(parts[1]) + 1
+        weights = (query @ key.mT).tril()
+        mixed = weights @ parts[2] / weights.sum(-1, keepdim=True)
+        return self.last((decay[..., None] * mixed).transpose(1, 2).flatten(2))
+
+    return net(
+        forward,
+        taken=lambda: nn.Linear(WIDTH, 3 * WIDTH),
+        decay=lambda: nn.Linear(HEADS, 1, bias=False),
+        last=lambda: nn.Linear(WIDTH, WIDTH),
+    )
+
+
+INSIDE: dict[str, tuple[Change, str]] = {
+    "another activation": ({"act": functional.relu}, "relu where the reference has elu"),
+    "an order": ({"act": functional.elu, "axes": (1,)}, "too much: flip"),
+}
+
+
+@pytest.mark.parametrize("fault", INSIDE)
+@pytest.mark.parametrize("is_linear", [False, True])
+def test_one_operator_is_told_inside_of_another_form(
+    fault: str, tmp_path: Path, *, is_linear: bool
+) -> None:
+    options, words = INSIDE[fault]
+    reference = _linear_attention(is_linear=not is_linear, act=functional.elu)
+
+    found = _edits(tmp_path, reference, _linear_attention(is_linear=is_linear, **options))
+
+    assert [one.replace("(1)", "").replace("([1])", "") for one in found] == [words]
+
+
+def _adapted(*, is_merged: bool, scale: float = 2.0) -> nn.Module:
+    """Add a product of two small matrices to a weight, or what it makes to the result."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        down, up, layer = self.down.weight, self.up.weight, self.layer
+        if is_merged:
+            made = functional.linear(x, layer.weight + scale * (up @ down), layer.bias)
+        else:
+            made = layer(x) + (x @ down.mT @ up.mT) * scale
+        return self.last(torch.tanh(made))
+
+    return net(
+        forward,
+        layer=lambda: nn.Linear(WIDTH, 6),
+        down=lambda: nn.Linear(WIDTH, 3, bias=False),
+        up=lambda: nn.Linear(3, 6, bias=False),
+        last=lambda: nn.Linear(6, 4),
+    )
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_a_number_is_told_where_two_forms_share_nothing_on_the_way(
+    tmp_path: Path, *, is_merged: bool
+) -> None:
+    faulty = _adapted(is_merged=is_merged, scale=3.0)
+
+    found = _edits(tmp_path, _adapted(is_merged=not is_merged), faulty)
+
+    assert found == ["other of mul: 3 where the reference has 2"]

@@ -43,6 +43,10 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
         lambda net, x: net.query(x) * 0.25,
         lambda net, x: net.query(x) * 0.26,
     ),
+    "cat reads its operands in another order;": (  # an axis may be counted from either end
+        lambda net, x: torch.cat([net.query(x), net.one(x)], -1),
+        lambda net, x: torch.cat([net.one(x), net.query(x)], x.ndim - 1),
+    ),
     "alpha of add: 2 where the reference has 1;": (
         lambda net, x: torch.add(x, net.query(x)),
         lambda net, x: torch.add(x, net.query(x), alpha=2),
