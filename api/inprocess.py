@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing import MapFile, Side, WeightPlan
 
-__all__ = ["assign_weight", "auto_diff", "check_dataloader", "create_model"]
-
 BOTH = 2
 
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-__all__ = ["LayerMap", "map_of"]
-
-
 class LayerMap:
     """Partners and modules to leave out, by the modules themselves; for one pair of models.
 

@@ -20,8 +20,6 @@ from padiff.inprocess import auto_diff
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["compare_models"]
-
 _GRAPHS = (".onnx",)
 """Models that are files have their own weights."""
 _ANY = Keywords(names=(), takes_any=True)

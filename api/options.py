@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Options", "options_of"]
-
 _OLD_NAMES = {"auto_weights": "auto_init", "layer_map": "map"}
 """What versions of PaDiff called an option."""
 _GONE = {

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing import Audit
     from padiff.comparing import Comparison
 
-__all__ = ["PadiffAudit", "PadiffCompare", "padiff_audit", "padiff_compare", "pytest_addoption"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the fixture."""

@@ -12,8 +12,6 @@ from padiff.dumpfile import DumpExistsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["save"]
-
 NUMBER = "{n}"
 """What the first free number stands for in a name."""
 

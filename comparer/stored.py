@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from .judgedpairs import Saying
     from .result import Divergence, JudgedPair
 
-__all__ = [
-    "LikeTuple",
-    "Stored",
-    "StoredDivergences",
-    "StoredPairs",
-    "changed",
-    "changed_at",
-    "earliest_of",
-    "kept_of",
-    "opened",
-    "origins_of",
-]
-
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
 

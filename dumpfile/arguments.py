@@ -10,17 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "DRAWN",
-    "Argument",
-    "Dtype",
-    "Opaque",
-    "Slice",
-    "ValueRef",
-    "referenced_values",
-    "renumbered",
-]
-
 
 DRAWN = "drawn"
 """The argument that says which elements an operator kept; no framework passes it."""

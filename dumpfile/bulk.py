@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["build_all", "collector_paused"]
-
 Made = TypeVar("Made")
 
 

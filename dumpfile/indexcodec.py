@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from .columns import Cells
     from .dtypes import Array
 
-__all__ = ["StoredIndex", "decode_index", "encode_index"]
-
 _ALL = TABLES | OPTIONAL
 _MADE_OF = {
     "modules": ("modules",),

@@ -7,8 +7,6 @@ from .columns import Column, Kind
 from .dtypes import DTYPE_NAMES, MOST_AXES
 from .schema import Content
 
-__all__ = ["OPTIONAL", "TABLES"]
-
 TABLES: dict[str, tuple[Column, ...]] = {
     "step": (Column("step", Kind.INTEGER), Column("rank", Kind.INTEGER)),
     "modules": (

@@ -9,8 +9,6 @@ from .errors import ConfigError
 from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE
 from .schema import Content
 
-__all__ = ["Keep"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:

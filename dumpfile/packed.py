@@ -28,8 +28,6 @@ from .wholefile import whole_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["PACKED_SUFFIX", "pack", "unpacked"]
-
 PACKED_SUFFIX = ".padiff.zip"
 _MEMBER = re.compile(r"step_\d{6,}/rank_\d{4,}\.h5", re.ASCII)
 _TIME = (1980, 1, 1, 0, 0, 0)

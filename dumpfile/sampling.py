@@ -20,8 +20,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["DEFAULT_SAMPLE", "LARGEST_SAMPLE", "LARGEST_SIZE", "is_sampled", "sample_positions"]
-
 Positions = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -15,8 +15,6 @@ from .lock import Owner, PlaceLock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["remove_dead", "scratch_folder"]
-
 _PREFIX = ".padiff-scratch-"
 _LOCK = "lock"
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .hdf5sink import HDF5Sink
     from .keep import Keep
 
-__all__ = ["Stored", "ValueStore"]
-
 _QUEUE_BYTES = 128 << 20  # beside the arena, elements that are still on their way here
 _ITEM_BYTES = 512  # what a waiting item costs beside its elements
 _PAGE_BYTES = 4 << 20

@@ -13,8 +13,6 @@ from .lock import PlaceLock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["whole_file"]
-
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:

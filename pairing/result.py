@@ -11,8 +11,6 @@ from .rule import IDENTITY, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Matching"]
-
 
 class PairedBy(StrEnum):
     """The evidence that made a pair."""

@@ -24,8 +24,6 @@ from .steps import COUNTING, JOINING, MOVING, PICKING, Array, Block, Shape, Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["IDENTITY", "Rule"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

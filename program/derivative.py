@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["LINEAR", "Outer", "Tangent", "derivative"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outer:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .primitives import Array
     from .read import RecordedProgram
 
-__all__ = ["Read", "drawing_operators", "read_lowered"]
-
 Read: TypeAlias = "Callable[[StepFile], tuple[RecordedProgram, Lowered] | None]"
 """What ``read_lowered`` is."""
 

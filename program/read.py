@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
-__all__ = ["RecordedProgram", "read_program"]
-
 
 class Draw(Protocol):
     """What an operator drew: a leaf whose elements follow from others."""

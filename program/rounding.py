@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from .lowering import Node
     from .primitives import Array
 
-__all__ = [
-    "CHOOSING",
-    "EXACT",
-    "SUMMING",
-    "UNIT_ROUNDOFF",
-    "KnownErrors",
-    "Rounding",
-    "count_products",
-    "in_blocks",
-    "is_whole",
-    "signs_alike",
-    "summing_growth",
-    "unit_of_terms",
-]
-
 UNIT_ROUNDOFF: dict[str, float] = {
     "float64": 2.0**-53,
     "float32": 2.0**-24,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .sharing import Answers
     from .slices import KnownProgram, Part
 
-__all__ = ["Measured", "meaningful", "measure_value"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .slices import KnownProgram, Part
 
-__all__ = ["Projected", "project"]
-
 _DIRECTIONS = 4
 _BLOCK = 1 << 16
 """Elements that are summed at a time."""

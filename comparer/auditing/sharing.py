@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .result import Check
     from .slices import KnownProgram, Part
 
-__all__ = ["Answers", "share_key"]
-
 T = TypeVar("T")
 
 

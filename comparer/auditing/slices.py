@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     )
     from padiff.program.primitives import Array
 
-__all__ = ["KnownProgram", "Part", "carrying_gradients", "cuts"]
-
 
 MOVES = frozenset({"reshape", "slice", "transpose"})
 """Primitives after which elements are what they were."""

@@ -14,8 +14,6 @@ from .assembling import REPLICATE
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["TENSOR_DIMS", "layout_by_class"]
-
 TENSOR_DIMS = frozenset({"tp", "mp", "tensor", "model", "ranks"})
 """What people call the dimension of a mesh along which such layers split."""
 

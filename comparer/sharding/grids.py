@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Layout
 
-__all__ = ["grid_of"]
-
 
 def grid_of(
     ranks: Sequence[int], recorded: Layout | None, meshes: Sequence[Mesh], *, unnamed: str

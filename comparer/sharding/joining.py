@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Index, Layout, RecordInfo
 
-__all__ = ["JoinedRecord", "JoinedStep", "Key", "join", "keys_of", "roots_of"]
-
 MICROBATCH = "microbatch"
 """Name of the dimension along which a pipeline's microbatches are parts."""
 _PHASES = tuple(Phase)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .joining import JoinedRecord, JoinedStep, Key
 
-__all__ = ["Layouts"]
-
 Shape = tuple[int, ...]
 Target = Callable[["Key"], Shape | None]
 

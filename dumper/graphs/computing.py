@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .graph import Array, Graph
 
-__all__ = ["computed_values"]
-
 
 def computed_values(
     graph: Graph,

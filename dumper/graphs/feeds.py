@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .graph import Array, Graph, Port
 
-__all__ = ["read_feeds"]
-
 
 def read_feeds(
     graph: Graph, path: Path, sources: Sequence[InputSource], dump: Path | None

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["AfterImport"]
-
 
 class AfterImport(MetaPathFinder):
     """A ``with`` block in which the first import of each named module is told."""

@@ -16,8 +16,6 @@ from .target import near_names
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array
 
-__all__ = ["AUTO", "DrawnInput", "parse_drawn"]
-
 AUTO = "auto:"
 """What the text of such an input begins with."""
 _MOST_ELEMENTS = 1 << 31

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import JSON
     from padiff.pairing import MapFile, Side
 
-__all__ = ["Feeder"]
-
 MOST_NAMES = 5
 
 

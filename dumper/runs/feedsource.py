@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Dump, RecordInfo, StepFile
     from padiff.pairing import MapFile, Rule, Side
 
-__all__ = ["FeedSource", "Place", "RecordedFeed", "Unfit"]
-
 
 class Place(NamedTuple):
     """Where in a step a tensor left a call."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Array, Tensor
 
-__all__ = ["HandUpdates"]
-
 WATCHED_BYTES = 1 << 20
 """Copied after a backward pass, of the smallest weights; one at least."""
 _LARGEST_ITEM = 8

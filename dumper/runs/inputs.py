@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array, Keywords
 
-__all__ = [
-    "InputFile",
-    "InputSource",
-    "Inputs",
-    "check_file",
-    "check_keyword",
-    "load_inputs",
-    "parse_input",
-    "read_arrays",
-    "renamed",
-]
-
 _SUFFIXES = frozenset({".npy", ".npz", ".safetensors"})
 
 

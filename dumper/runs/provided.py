@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .feeder import Feeder
     from .runsettings import RunSettings
 
-__all__ = ["Provided"]
-
 
 class Provided:
     """Loads the weights when it is made, and gives inputs and outputs step by step."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .feeder import Feeder
     from .runsettings import RunSettings
 
-__all__ = ["buffers_restorer", "learned_feeder", "rehearse", "rehearse_fed", "rehearsed"]
-
 
 @contextmanager
 def rehearsed(

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["ScriptSettings", "run_script"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["ScriptStopped", "ScriptWatch"]
-
 MOST_NAMES = 8
 """Classes that a message lists."""
 

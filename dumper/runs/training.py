@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .runsettings import TrainSettings
     from .target import Target
 
-__all__ = ["Training", "prepare_training"]
-
 Labels = tuple[tuple[Any, ...], dict[str, Any]]
 
 

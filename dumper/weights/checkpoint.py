@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing.side import Side
 
-__all__ = ["FileSide", "check_source", "open_source", "read_arrays", "write_arrays"]
-
 Array = npt.NDArray[Any]
 
 _STATISTICS = (

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from padiff.pairing.weights.siblings import Siblings
     from padiff.pairing.weights.tried import Meeting
 
-__all__ = ["order_one_by_one"]
-
 
 def order_one_by_one(
     reference: Side,

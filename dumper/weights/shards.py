@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON
 
-__all__ = ["INDEX_SUFFIX", "find_checkpoint", "read_index"]
-
 INDEX_SUFFIX = ".index.json"
 _USUAL = (
     "model.safetensors.index.json",

@@ -25,8 +25,6 @@ from .torch_tensors import TORCH_NAMES, Storage, TypeName
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_torch_file"]
-
 Array = npt.NDArray[Any]
 
 _MAGIC = 0x1950A86A20F9469CFC6C

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from .plain_pickle import lengths_of, refuse
 
-__all__ = ["TORCH_NAMES", "Storage", "TypeName"]
-
 Array = npt.NDArray[Any]
 
 _SMALL_BYTES = 64 << 20

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from padiff.pairing.weights.tried import Meeting
     from padiff.pairing.weights.weight_plan import WeightChoice, WeightPair, WeightPlan, WeightWay
 
-__all__ = ["Trial"]
-
 _MOST_RUNS = 24
 """So many ways are tried for each kind of layer."""
 _MOST_TURNS = 8

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from padiff.program import Value
     from padiff.program.primitives import Array
 
-__all__ = ["measure_output", "replaced"]
-
 
 class _Replaced(RecordedProgram):
     """A recorded program with other elements of one value."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from padiff.ops.judging import Finding, Judgement
     from padiff.ops.table import Row
 
-__all__ = ["Searched", "draw_cases", "search"]
-
 _ROUNDS = 12
 """Searches of one operator: each leaves out what those before it found."""
 _MOST_LATE = 3

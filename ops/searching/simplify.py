@@ -14,8 +14,6 @@ from padiff.ops.cases import Argument, Case, Fill, Layout, Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["simplified"]
-
 _TRIES = 400
 _SEEDS = 8
 _SHAPES = ((), (1,), (2,), (3,), (2, 2))

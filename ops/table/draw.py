@@ -14,8 +14,6 @@ from padiff.ops.cases import Argument, Fill, Layout, Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Draw"]
-
 T = TypeVar("T")
 
 _FILLS = (Fill.NORMAL, Fill.SMALL, Fill.WIDE, Fill.SPECIAL)

@@ -23,8 +23,6 @@ from . import (
 if TYPE_CHECKING:
     from .row import Row
 
-__all__ = ["TABLE", "Operators"]
-
 
 class Operators(Mapping[str, "Row"]):
     """Rows by name, in the order of the table."""

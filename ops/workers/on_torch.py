@@ -11,8 +11,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Framework"]
-
 
 class Framework:
     """Makes tensors, calls functions, takes gradients."""

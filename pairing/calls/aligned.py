@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["pair_anchors", "pair_left"]
-
 _SURE = 2.5
 """From this score on a unique partner may split the sequences before anything else is known."""
 _MARGIN = 0.1

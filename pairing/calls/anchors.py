@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .likeness import Token
 
-__all__ = ["Evidence", "anchors_of", "gather", "token_of"]
-
 Floats = npt.NDArray[np.float64]
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""

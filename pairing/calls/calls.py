@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-__all__ = ["CallPairs", "pair_around", "pair_calls"]
-
 
 class CallPairs(Matching):
     """The call pairs, and of the containers the share of their content that is paired."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from .calls import CallPairs
 
-__all__ = ["Holding", "rate", "rate_calls"]
-
 
 class Holding:
     """The pairs of containers of two trees."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     Pair = tuple[int, int]
     Both = tuple[Sequence[int], Sequence[int]]
 
-__all__ = ["refine"]
-
 Numbers = npt.NDArray[np.int64]
 _ROUNDS = 5
 """So many times what is paired may refine the classes of what is not."""

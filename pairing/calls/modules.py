@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from .align import Scores
 
-__all__ = ["Nested", "Nesting", "pair_modules", "pair_nesting"]
-
 _MIN_SHARE = 0.5
 _MAX_LEVELS, _MIN_LEVELS = 64, 8
 """So many different containers around a leaf are looked at, of many leaves in deep trees fewer;

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["Ranks", "common", "members_of", "needs_of", "union", "unordered"]
-
 _SMALL = 4
 """Inputs of less than a fourth of the largest one are masks and tables: no data flow."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .calls import CallPairs
     from .expressed import Places
 
-__all__ = ["Doubt", "OwnEvidence", "Proofs", "own_evidence", "prove"]
-
 _UNSURE = 0.5
 """Where not even the order of execution speaks for a pair, another partner is as likely."""
 _MAX_RIVALS = 4

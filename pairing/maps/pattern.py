@@ -18,8 +18,6 @@ from padiff.dumpfile import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Family", "Names", "PathPattern", "fold", "match_parts"]
-
 
 class Kind(Enum):
     """What a part of a pattern stands for."""

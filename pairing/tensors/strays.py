@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import Matching
     from padiff.pairing.view import View
 
-__all__ = ["pair_joined", "pair_packed", "pair_strays"]
-
 _MATRIX = 2
 _ROLES = (Role.OUTPUT, Role.GRAD_OUTPUT)
 

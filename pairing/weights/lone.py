@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["MOVED", "choose_within", "pair_lone", "pair_moved"]
-
 _GUESS, _LIKELY, _NAMED = 0.3, 0.6, 0.7
 _MOST = 4
 """Of so many that nothing tells apart, every order is tried: 24."""

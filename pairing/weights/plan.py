@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.side import Side
 
-__all__ = ["plan_weights"]
-
 _MAX_CLOSEST = 3
 _MAX_LOOKS = 200_000
 """So many parameters are looked at in all, about; of more, those at about the same place."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .inventory import Entry, Inventory
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["settled_by_content", "unneeded_weights", "without_own_tables", "without_unsaved"]
-
 _TOLD = frozenset({PairedBy.VALUE, PairedBy.MAP})
 """What says of two buffers that they are the same thing, whatever they hold."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .inventory import Entry, Inventory, Unit
     from .weight_plan import WeightPair
 
-__all__ = ["turn_choices", "turned_alike"]
-
 Holder = tuple[str, str]
 """Class, and the name of a parameter in it."""
 _CUBE = 3

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory
 
-__all__ = ["MappedWeights", "apply_weight_map", "without"]
-
 _TRANSPOSE = Rule.parse("transpose")
 _RESHAPE = Rule.parse("reshape")
 

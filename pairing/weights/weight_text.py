@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightAlone, WeightPair, WeightPlan
 
-__all__ = [
-    "NUMBER",
-    "WeightError",
-    "closest_of",
-    "comment",
-    "entry",
-    "kinds_of",
-    "names_of",
-    "plan_to_toml",
-    "problems_of",
-    "quoted",
-    "weight_name",
-    "with_captures",
-]
-
 _SHORT = {'"': '\\"', "\\": "\\\\"}
 _BMP = 0xFFFF
 _UNSAFE = re.compile(r"[^ !#-\[\]-~]")

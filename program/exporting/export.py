@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from padiff.program.primitives import Array
     from padiff.program.read import RecordedProgram
 
-__all__ = ["LARGEST_MODEL_BYTES", "Exported", "export_onnx"]
-
 LARGEST_MODEL_BYTES = (2 << 30) - (64 << 20)
 """Elements in one file: protobuf ends at 2 GiB, and nodes need room."""
 PRIMITIVES, OPAQUE = "padiff", "padiff.opaque"

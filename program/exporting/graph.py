@@ -12,8 +12,6 @@ from padiff.program.primitives import Array, Kind, Spec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Case", "GraphBuilder", "NodeSpec", "Operand"]
-
 
 @dataclass(slots=True, kw_only=True)
 class NodeSpec:

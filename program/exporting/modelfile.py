@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .graph import GraphBuilder, NodeSpec
 
-__all__ = ["Port", "model_bytes"]
-
 IR_VERSION = 8
 """The oldest that knows the opset: what reads newer ones reads it, too."""
 

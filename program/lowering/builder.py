@@ -12,8 +12,6 @@ from padiff.program.primitives import VOCABULARY, Array, Kind, Spec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Builder", "Node", "NotLoweredError", "Operand", "Term"]
-
 LARGEST_NODES = 20_000
 """Primitives that one operator may become: an unrolled loop of a hostile length ends here."""
 LARGEST_STATIC = 2**16

@@ -39,8 +39,6 @@ from padiff.program.graph import ValueRef
 
 from .builder import Builder, NotLoweredError, Term
 
-__all__ = ["Arguments", "Result", "Row", "Rule", "Table", "row"]
-
 _NO_SETTINGS = frozenset({"dtype", "place", "seed"})
 """Arguments of operators that draw which say nothing of the distribution."""
 

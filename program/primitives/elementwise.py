@@ -12,8 +12,6 @@ from .spec import Array, Infer, Kind, Primitive, Spec, broadcast, check, float_k
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PRIMITIVES", "WORK_OF_A_FUNCTION", "sigmoid"]
-
 WORK_OF_A_FUNCTION = 20
 """Cost of one transcendental function in multiplications, measured for exp and erf in numpy."""
 

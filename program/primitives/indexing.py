@@ -17,8 +17,6 @@ from .spec import Array, Kind, Primitive, Spec, axis_of, broadcast, check
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PRIMITIVES"]
-
 
 def _inside(index: Array, size: int) -> Array:
     """Return indices counted from the front."""

@@ -12,8 +12,6 @@ from .spec import Array, Kind, Primitive, Spec, axis_of, check, normal_axes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PRIMITIVES"]
-
 SHORT_AXIS = 32
 """Axes up to this length are reduced slice by slice: numpy is slow on short inner axes."""
 

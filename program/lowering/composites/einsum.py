@@ -12,8 +12,6 @@ from .shaping import move_axis, reshape, transpose
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["einsum", "tensordot"]
-
 
 def einsum(b: Builder, equation: str, operands: Sequence[Term]) -> Term:
     """Contract operands from left to right."""

@@ -30,8 +30,6 @@ from .shaping import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["gather", "get_item", "index_along", "masked_count", "one_hot", "put_along", "set_item"]
-
 _Bounds: TypeAlias = tuple[int, int, int]
 
 

@@ -15,8 +15,6 @@ from .shaping import as_float, as_kind, expand, positions, reshape, stack, trans
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Resampling", "affine_grid", "cubic_weights", "grid_sample", "resample"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:

@@ -16,20 +16,6 @@ from .shaping import as_float, expand, filled, mean, narrow, positions, reshape,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "Pool",
-    "adaptive_average",
-    "adaptive_maximum",
-    "adaptive_maximum_with_indices",
-    "average_pool",
-    "fold",
-    "maximum_pool",
-    "maximum_pool_with_indices",
-    "power_pool",
-    "unfold",
-    "unpool",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:

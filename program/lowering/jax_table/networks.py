@@ -16,8 +16,6 @@ from .shapes import with_gaps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS"]
-
 
 def _dot(b: Builder, a: Arguments) -> Term:
     x, y = b.term(a.x), b.term(a.y)

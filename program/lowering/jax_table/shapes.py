@@ -13,8 +13,6 @@ from padiff.program.primitives import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS", "with_gaps"]
-
 _IN_BOUNDS = frozenset({"CLIP", "PROMISE_IN_BOUNDS"})
 
 

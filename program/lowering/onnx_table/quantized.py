@@ -14,8 +14,6 @@ from padiff.program.primitives import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS"]
-
 _LARGEST = 255.0
 """Of uint8."""
 

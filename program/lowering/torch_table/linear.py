@@ -18,8 +18,6 @@ from padiff.program.primitives import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROWS"]
-
 
 def _scaled(x: Term, factor: Any) -> Term:
     return x if factor == 1 else x * factor
