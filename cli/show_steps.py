@@ -9,8 +9,7 @@ from padiff.comparer.report.style import Canvas
 from padiff.program import read_program
 
 from .output import emit, emit_lines, is_plain, render_to_text
-from .show_dot import dot_lines
-from .show_flow import draw_flow, draw_nonfinite, flow_to_json, nonfinite_to_json
+from .show_flow import dot_lines, draw_flow, draw_nonfinite, flow_to_json, nonfinite_to_json
 from .show_json import holes_to_json, manifest_to_json, program_to_json, step_to_json
 from .show_program import hole_lines, no_program, program_lines, step_line
 from .show_text import draw_manifest, draw_step
