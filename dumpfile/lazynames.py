@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a package (PEP 562).
 
@@ -20,8 +20,9 @@ def lazy_names(
 
     Args:
         package: Its name.
-        homes: The module of each public name, relative to the package.
+        modules: The public names of each module, which is relative to the package.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:  # noqa: ANN401
         if name not in homes:
@@ -30,7 +31,7 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
+    def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
-    return load, names
+    return load, listed
