@@ -6,14 +6,11 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .lock import Owner, PlaceLock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PREFIX = ".padiff-scratch-"
 _LOCK = "lock"

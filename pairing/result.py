@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from .rule import IDENTITY, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class PairedBy(StrEnum):

@@ -7,12 +7,10 @@ not installed. The first of several choices is the simplest: failures are shrunk
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from padiff.ops.cases import Argument, Fill, Layout, Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 T = TypeVar("T")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 
 from .shaping import mean, moments, narrow, reshape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Affine = tuple[Term | None, Term | None]
 """Scale and shift; None for those that are absent."""
