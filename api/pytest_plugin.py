@@ -156,11 +156,7 @@ class PadiffAudit:
     """Records a model and audits what it computed; a test calls it."""
 
     def __init__(self, folder: Path) -> None:
-        """Set up for one test.
-
-        Args:
-            folder: Where to record.
-        """
+        """Set up for one test."""
         self._folder = folder
         self._calls = 0
 

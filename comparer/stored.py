@@ -43,12 +43,7 @@ class Stored(LikeTuple[Item_co]):
     """A sequence that is read whenever somebody looks into it; equal to the tuple of its items."""
 
     def __init__(self, count: int, read: Callable[[], Sequence[Item_co]]) -> None:
-        """Keep where the items are.
-
-        Args:
-            count: How many there are.
-            read: Reads all of them.
-        """
+        """Keep where the items are."""
         self._count = count
         self._read = read
 

@@ -48,9 +48,6 @@ def drawing_operators(program: Program) -> dict[int, Operator]:
 def read_lowered(file: StepFile) -> tuple[RecordedProgram, Lowered] | None:
     """Read the program of a step with what its operators drew as leaves, and lower it.
 
-    Args:
-        file: The step.
-
     Returns:
         The program with its elements, and the same in primitives; None where none was recorded.
 

@@ -370,12 +370,6 @@ def _built(
     """Return the program that ran while the model was built, its ids counted from 0.
 
     A value that holds what a buffer holds has its name.
-
-    Args:
-        program: The program without them.
-        values: All values.
-        operators: All operators.
-        columns: Of both.
     """
     before, first = columns.construction
     names = {

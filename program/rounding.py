@@ -84,9 +84,6 @@ def summing_growth(terms: int) -> float:
     Each term is in half of the partial sums of its lane, and each of those is rounded (Higham,
     section 3.1, with errors that are independent of each other).
 
-    Args:
-        terms: How many numbers are added.
-
     >>> summing_growth(1)
     1.0
     >>> summing_growth(48)
@@ -183,13 +180,7 @@ class Rounding:
     def disturb_results(
         self, node: Node, operands: Sequence[Array], results: Sequence[Array]
     ) -> list[Array]:
-        """Return what a primitive makes, with errors where it rounds.
-
-        Args:
-            node: The primitive.
-            operands: What it took.
-            results: What it made of that.
-        """
+        """Return what a primitive makes, with errors where it rounds."""
         unit = self.units.get(node.operator, 0.0)
         if node.primitive == "full" and not is_held(results[0], unit):
             return [self._disturbed(node, -1, results[0], UNIT_ROUNDOFF["float32"])]

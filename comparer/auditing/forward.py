@@ -412,10 +412,6 @@ class _Product:
 def project(known: KnownProgram, part: Part) -> Projected | None:
     """Hold a recorded value against its program, along a few directions of its features.
 
-    Args:
-        known: The program.
-        part: That makes the value.
-
     Returns:
         None if that is no product with what is added to it, or not everything is finite.
 

@@ -314,12 +314,7 @@ def closing_line(canvas: Canvas, comparison: Comparison) -> Text:
 
 
 def draw_brief(canvas: Canvas, comparison: Comparison) -> None:
-    """Draw the verdict, both sides, and the first origins: at most 20 lines where none is broken.
-
-    Args:
-        canvas: Where.
-        comparison: What was found.
-    """
+    """Draw the verdict, both sides, and the first origins: at most 20 lines if none is broken."""
     canvas.line(closing_line(canvas, comparison))
     draw_reasons(canvas, comparison)
     draw_sides(canvas, comparison)

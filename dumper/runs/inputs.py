@@ -236,10 +236,6 @@ def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
 
     Two authors call the same inputs otherwise. Only where ``forward`` knows none of the recorded
     names can they be meant by their places; else a name that it does not know is a mistake.
-
-    Args:
-        inputs: What another model was given.
-        forward: What this one takes.
     """
     first = len(inputs.positional)
     free = forward.names[first:]

@@ -77,14 +77,7 @@ def rehearse(
     forward: Callable[[], object],
     feeder: Feeder | None = None,
 ) -> Iterator[Side]:
-    """Run as ``rehearsed`` does, and yield what was recorded, readable until the context is left.
-
-    Args:
-        model: As ``rehearsed``.
-        adapter: As ``rehearsed``.
-        forward: As ``rehearsed``.
-        feeder: As ``rehearsed``.
-    """
+    """Run as ``rehearsed`` does, and yield what was recorded, readable within the context."""
     with (
         rehearsed(model, adapter, forward, feeder) as path,
         open_dump(path).open() as side,

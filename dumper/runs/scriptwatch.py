@@ -447,12 +447,7 @@ class HandUpdates:
     """
 
     def __init__(self, adapter: Adapter, weights: Sequence[Tensor]) -> None:
-        """Choose what to look at.
-
-        Args:
-            adapter: The framework.
-            weights: All that are trained.
-        """
+        """Choose what to look at."""
         self._adapter = adapter
         self._watched: list[Tensor] = []
         size_bytes = 0

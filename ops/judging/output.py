@@ -45,11 +45,6 @@ def measure_output(known: KnownProgram, value: Value, floor: float) -> Measured 
     Where it seems wrong it is measured once more, with elements that are within the floor of what
     they should be set to that.
 
-    Args:
-        known: The program.
-        value: Of it.
-        floor: An absolute error.
-
     Raises:
         ProgramError: The program cannot be executed.
     """

@@ -29,12 +29,6 @@ def program_of(row: Row, case: Case, finding: Finding, frameworks: Iterable[str]
 
     It defines a function for each framework, and calls those that are named on its command line,
     or all of them.
-
-    Args:
-        row: Of the operator.
-        case: What is called.
-        finding: What is shown.
-        frameworks: Whose functions it holds.
     """
     names = list(frameworks)
     lines = [f"# {finding.bucket.name}", "import runpy", "import sys", "", "import numpy as np", ""]

@@ -36,13 +36,7 @@ class Draw(ABC):
         return self.choice((False, True))
 
     def optional(self, arguments: dict[str, Argument], name: str, options: Sequence[T]) -> None:
-        """Add an argument to some, or leave it out.
-
-        Args:
-            arguments: Changed.
-            name: Of the argument.
-            options: Its values.
-        """
+        """Add an argument to some, or leave it out."""
         if self.flag():
             arguments[name] = self.choice(options)  # type: ignore[assignment]
 

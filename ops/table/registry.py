@@ -28,11 +28,7 @@ class Operators(Mapping[str, "Row"]):
     """Rows by name, in the order of the table."""
 
     def __init__(self, rooms: Mapping[str, tuple[Row, ...]]) -> None:
-        """Join rooms.
-
-        Args:
-            rooms: Rows by topic.
-        """
+        """Join rooms."""
         self._rows: dict[str, Row] = {}
         self._topics: dict[str, str] = {}
         for topic, rows in rooms.items():

@@ -121,13 +121,7 @@ def gather(
     candidate: View,
     anchors: tuple[Sequence[int], Sequence[int]],
 ) -> Evidence:
-    """Collect the evidence about two lists of anchor calls.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        anchors: Calls of both.
-    """
+    """Collect the evidence about two lists of anchor calls."""
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
     words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]

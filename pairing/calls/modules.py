@@ -244,12 +244,6 @@ def pair_modules(
 
     A module that ran several times goes to the partner with most of its calls; further instances
     on the other side stay without a partner of their own.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: The paired calls.
-        fixed: Pairs that the user decided.
     """
     pairs = Matching()
     for one, two in fixed:

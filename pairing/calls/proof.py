@@ -47,12 +47,6 @@ class OwnEvidence:
     told: Mapping[int, int]
     """By rank the one call of the other side that can be meant."""
 
-    @property
-    def proven(self) -> set[int]:
-        """The reference calls that are paired with the one that can be meant."""
-        found = self.told.items()
-        return {self.layers[0][one] for one, two in found if self.partners[one] == two}
-
 
 def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:
     """Gather what tells each layer's call apart, whatever is around it."""

@@ -86,10 +86,6 @@ def choose_within(
 
     That the class is its partner's says nothing of which of them is which, unless their names do.
 
-    Args:
-        sides: Both sides.
-        pairs: All that are paired.
-
     Returns:
         The pairs, those in question in their first way, and what can be decided.
     """

@@ -318,12 +318,7 @@ _TOLD = 0.7
 
 
 def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[WeightChoice]:
-    """Yield a choice for each pair of which only the rule is open.
-
-    Args:
-        candidate: Whose parameters are in doubt.
-        pairs: Of the plan.
-    """
+    """Yield a choice for each pair of which only the rule is open."""
     entries: dict[int, tuple[Unit, Entry]] = {}
     for pair in pairs:
         rules = [pair.rule, *(one.rule for one in pair.alternatives)]
@@ -350,10 +345,6 @@ def turned_alike(
     """Lay square matrices of users' own classes as others lie that have this name there.
 
     Of stacks of matrices, all of a class lie alike, whatever their names.
-
-    Args:
-        sides: Both sides.
-        pairs: Of the plan.
     """
     if not any(pair.note == SQUARE for pair in pairs):
         return list(pairs)

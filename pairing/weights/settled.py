@@ -146,10 +146,6 @@ def without_own_tables(
     the same thing, as it may of the codes of two codebooks. A table that the reference's
     constructor computed, or that a formula makes of the reference's, is the candidate's own.
 
-    Args:
-        sides: Both sides.
-        pairs: Of the plan.
-
     Returns:
         The other pairs, and notes.
     """

@@ -94,12 +94,7 @@ def folded_names(names: Iterable[str]) -> str:
 
 
 def kinds_of(pairs: Iterable[WeightPair], candidate: Side) -> list[WeightKind]:
-    """Group pairs by where their modules are, the numbers of blocks aside.
-
-    Args:
-        pairs: Of a plan.
-        candidate: Whose records they are of.
-    """
+    """Group pairs by where their modules are, the numbers of blocks aside."""
     groups: dict[tuple[object, ...], list[WeightPair]] = {}
     for pair in pairs:
         record = candidate.index.records[pair.candidate]

@@ -36,11 +36,7 @@ class GraphBuilder:
     """Nodes, constants and the names of all of them."""
 
     def __init__(self, float_dtype: np.dtype[Any]) -> None:
-        """Begin without nodes.
-
-        Args:
-            float_dtype: That of all floating-point values.
-        """
+        """Begin without nodes."""
         self.nodes: list[NodeSpec] = []
         self.initializers: dict[str, Array] = {}
         self.label = self.remark = ""
