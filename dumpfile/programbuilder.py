@@ -61,11 +61,6 @@ class ProgramBuilder:
         """Count the values so far."""
         return len(self._contents)
 
-    @property
-    def operators(self) -> int:
-        """Count the operators so far."""
-        return len(self._operators) // _WIDTH
-
     def add_value(
         self,
         *,
