@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["as_dumps"]
-
 MANIFEST = "manifest.json"
 
 

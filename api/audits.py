@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing import Audit
     from padiff.comparer.report.style import Canvas
 
-__all__ = ["Audits", "Unsound", "audit"]
-
 COLUMNS = (
     *(
         "step",

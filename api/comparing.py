@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from padiff.comparer.detail import Details
     from padiff.comparer.report.style import Canvas
 
-__all__ = ["Comparison", "Divergence", "compare", "comparison_of", "place_of", "settings_of"]
-
 COLUMNS = (
     *("step", "rank", "phase", "module", "candidate_module", "class_name", "call", "role", "slot"),
     *("dtype", "shape", "verdict", "kind", "rests_on", "max_abs", "max_rel", "mean_abs"),

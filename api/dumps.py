@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.comparer.report.style import Canvas
     from padiff.dumpfile import Index
 
-__all__ = ["Dump", "open_dump"]
-
 _STATISTICS = ("mean", "minimum", "maximum", "l2", "nan", "posinf", "neginf")
 COLUMNS = (
     *("step", "rank", "module", "class_name", "call", "phase", "role", "slot", "dtype", "shape"),

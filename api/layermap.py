@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError
 from padiff.pairing import MapFile, read_map
 from padiff.pairing.maps.mapfile import IgnoreEntry, PairEntry
 from padiff.pairing.maps.pattern import PathPattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-
-__all__ = ["LayerMap", "map_of"]
 
 
 class LayerMap:

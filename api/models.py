@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,11 +17,6 @@ from padiff.dumper.runs.inputs import load_inputs, parse_input
 from padiff.dumpfile import ConfigError, RecordError
 from padiff.dumpfile.scratch import scratch_folder
 from padiff.inprocess import auto_diff
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-__all__ = ["compare_models"]
 
 _GRAPHS = (".onnx",)
 """Models that are files have their own weights."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightAlone, WeightPair, WeightPlan
 
-__all__ = ["Plan", "plan_weights"]
-
 COLUMNS = (
     "candidate",
     "shape",

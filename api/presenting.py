@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from padiff.comparer.report.style import Canvas
 
-__all__ = ["Presented", "data_frame", "text_of"]
-
 _GLANCE = 20
 """Most lines of a repr."""
 _GREY, _RED, _GREEN, _YELLOW = (127, 127, 127), (207, 60, 73), (46, 150, 79), (170, 130, 0)

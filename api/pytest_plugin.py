@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing import Audit
     from padiff.comparing import Comparison
 
-__all__ = ["PadiffAudit", "PadiffCompare", "padiff_audit", "padiff_compare", "pytest_addoption"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the fixture."""
@@ -158,11 +156,7 @@ class PadiffAudit:
     """Records a model and audits what it computed; a test calls it."""
 
     def __init__(self, folder: Path) -> None:
-        """Set up for one test.
-
-        Args:
-            folder: Where to record.
-        """
+        """Set up for one test."""
         self._folder = folder
         self._calls = 0
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from padiff.dumps import Dump
     from padiff.origins import Origin
 
-__all__ = ["Recorder", "record"]
-
 
 class Recorder(Recording, Presented):
     """A recording of one model, and once it is finished the dump that it wrote.

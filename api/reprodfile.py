@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["read_reprod"]
-
 _ARRAY: Any = names_for(0)["numpy", "ndarray"]
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from padiff.dumper.recording.named import save as save_named
 from padiff.dumpfile import DumpExistsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["save"]
 
 NUMBER = "{n}"
 """What the first free number stands for in a name."""

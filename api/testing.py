@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile.stepfile import StepFile
     from padiff.program import RecordedProgram
 
-__all__ = ["AdapterSuite", "NestedSuite", "Nets", "adapter_suite", "graph_suite"]
-
 Array = Any
 INPUT = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 """What every net is fed, cast to float64: shape (2, 3)."""

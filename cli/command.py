@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import cloup
 from cloup.formatting import ensure_is_cloup_formatter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 

@@ -33,7 +33,7 @@ from .dump_options import (
 if TYPE_CHECKING:
     from padiff.dumper import RecordSettings
     from padiff.dumper.runs.repeat import RepeatSettings
-    from padiff.dumper.runs.run import Progress, RunSettings
+    from padiff.dumper.runs.runsettings import Progress, RunSettings
 
     from .watcher import Blackbox
 
@@ -285,7 +285,7 @@ def _run_script(options: dict[str, Any]) -> Path:
 def _settings(options: dict[str, Any]) -> RunSettings:
     from padiff.dumper.runs.feedphase import FeedPhase  # noqa: PLC0415
     from padiff.dumper.runs.inputs import parse_input  # noqa: PLC0415
-    from padiff.dumper.runs.run import RunSettings  # noqa: PLC0415
+    from padiff.dumper.runs.runsettings import RunSettings  # noqa: PLC0415
     from padiff.dumper.runs.target import parse_arguments, parse_target  # noqa: PLC0415
 
     return RunSettings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from padiff.dumper.runs.run import Progress
+from padiff.dumper.runs.runsettings import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from padiff.dumper.runs.run import Progress
+from padiff.dumper.runs.runsettings import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

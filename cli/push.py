@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +12,6 @@ from padiff.comparer.report.escape import printable
 
 from .command import command
 from .output import emit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @command(

@@ -105,12 +105,7 @@ class Spelling:
         return self.safe(name)
 
     def arguments(self, operator: Operator, module: str = "") -> str:
-        """Return the arguments of an operator that differ from its defaults.
-
-        Args:
-            operator: Of the program.
-            module: As for ``value``.
-        """
+        """Return the arguments of an operator that differ from its defaults."""
         keywords = {key: one for key, one in operator.keywords.items() if key != READ_OUT}
         arguments: list[tuple[str | None, Argument]]
         if self._table is None:

@@ -6,14 +6,11 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 PATIENCE_S = 2.0
 """What takes no longer is not talked about."""

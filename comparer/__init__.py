@@ -47,23 +47,15 @@ __all__ = [
     "measure",
 ]
 
-_HOMES = {
-    "CompareSettings": "settings",
-    "Comparison": "result",
-    "Coverage": "result",
-    "Divergence": "result",
-    "Endpoint": "result",
-    "JudgedPair": "result",
-    "Kind": "result",
-    "Metrics": "result",
-    "Mode": "settings",
-    "NodeRow": "result",
-    "StepComparison": "result",
-    "Tolerance": "result",
-    "ToleranceRule": "judging.tolerance",
-    "Verdict": "result",
-    "compare": "comparison",
-    "measure": "judging.metrics",
+_MODULES = {
+    "comparison": "compare",
+    "judging.metrics": "measure",
+    "judging.tolerance": "ToleranceRule",
+    "result": (
+        "Comparison Coverage Divergence Endpoint JudgedPair Kind Metrics NodeRow StepComparison "
+        "Tolerance Verdict"
+    ),
+    "settings": "CompareSettings Mode",
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

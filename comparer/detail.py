@@ -101,11 +101,6 @@ class Details:
 def look_closer(reference: Path, candidate: Path, comparison: Comparison) -> Details:
     """Read what diverged once more and describe where the error is.
 
-    Args:
-        reference: The dump that was compared.
-        candidate: The other one.
-        comparison: What was found.
-
     Raises:
         DumpError: A dump changed or cannot be read any more.
     """

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from importlib.metadata import EntryPoint
 
-__all__ = [
-    "EXECUTOR_GROUP",
-    "Workers",
-    "beside_this_task",
-    "check_version",
-    "default_jobs",
-    "local_pool",
-    "on_scheduler",
-    "own_version",
-]
-
 EXECUTOR_GROUP = "padiff.executors"
 """Entry-point group by which another package adds an executor.
 

@@ -249,12 +249,6 @@ def excuse_left_out(
 
     What the reference gives and the candidate does not is skipped only if it is judged inside: a
     cache, a hidden state.
-
-    Args:
-        judgement: All verdicts.
-        pairing: What they are about.
-        indexes: The reference's and the candidate's.
-        manifests: Of both dumps.
     """
     told = [LossOutputs.read(manifest) for manifest in manifests]
     if not any(one.left_out or one.lacking for one in told):

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .result import Divergence, StepComparison
     from .tasks import StepResult
 
-__all__ = ["Parts", "PartsFolder", "StepHead"]
-
 Thing = TypeVar("Thing", bound="Hashable")
 
 _TOKEN = "token"

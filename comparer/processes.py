@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
-__all__ = ["pool_of"]
-
 
 class _Process(SpawnProcess):
     """A process that imports nothing of the user's: neither their script nor their folder."""

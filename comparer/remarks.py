@@ -104,12 +104,7 @@ def _output_notes(known: StepReader, pairing: Pairing) -> tuple[str, ...]:
 
 
 def decide(reasons: list[VerdictReason], scope: Scope) -> tuple[Verdict, list[VerdictReason]]:
-    """Return the verdict on the whole, and why it is no match.
-
-    Args:
-        reasons: Why it diverged.
-        scope: What was looked at.
-    """
+    """Return the verdict on the whole, and why it is no match."""
     if reasons:
         return Verdict.DIVERGED, reasons
     if scope.looked_at is not Looked.NOTHING:

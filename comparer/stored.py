@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from .judgedpairs import Saying
     from .result import Divergence, JudgedPair
 
-__all__ = [
-    "LikeTuple",
-    "Stored",
-    "StoredDivergences",
-    "StoredPairs",
-    "changed",
-    "changed_at",
-    "earliest_of",
-    "kept_of",
-    "opened",
-    "origins_of",
-]
-
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
 
@@ -56,12 +43,7 @@ class Stored(LikeTuple[Item_co]):
     """A sequence that is read whenever somebody looks into it; equal to the tuple of its items."""
 
     def __init__(self, count: int, read: Callable[[], Sequence[Item_co]]) -> None:
-        """Keep where the items are.
-
-        Args:
-            count: How many there are.
-            read: Reads all of them.
-        """
+        """Keep where the items are."""
         self._count = count
         self._read = read
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from .adapter import Tensor
 
-__all__ = ["DrawingInside", "Operators", "RunOperator"]
-
 RunOperator = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Gets an operator's name, its function and its arguments, calls it and returns its result."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .adapter import Handle, Model, Module, Tensor
 
-__all__ = ["Optimizer", "Scheduler", "Trainer"]
-
 Optimizer = Any
 Scheduler = Any
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .adapter import Handle, Module, Tensor
     from .trainer import Optimizer
 
-__all__ = ["Arguments", "Handles", "Patch", "ScaledLosses", "SharedPatches", "Watch", "watch_calls"]
-
 
 class Arguments(NamedTuple):
     """What a call gets in place of its own arguments, where the context around it yields this."""

@@ -16,8 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Arena", "Piece"]
-
 SIZE_BYTES = 64 << 20
 _ALIGNMENT = 64  # bytes; no piece shares a cache line with another
 

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = [
-    "DRAWN",
-    "Argument",
-    "Dtype",
-    "Opaque",
-    "Slice",
-    "ValueRef",
-    "referenced_values",
-    "renumbered",
-]
-
 
 DRAWN = "drawn"
 """The argument that says which elements an operator kept; no framework passes it."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields, make_dataclass
 from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-__all__ = ["build_all", "collector_paused"]
+from typing import Any, TypeVar, cast
 
 Made = TypeVar("Made")
 

@@ -22,24 +22,6 @@ from .problem import Problem, ProblemKind
 from .schema import JSON, SourceLine
 from .strictjson import StrictJSONError, from_json, is_plain, plain, to_json
 
-__all__ = [
-    "INT_LIMIT",
-    "POOLS",
-    "Cells",
-    "Column",
-    "Kind",
-    "Pools",
-    "PoolsBuilder",
-    "Table",
-    "check_table",
-    "encode_table",
-    "length_of",
-    "pack",
-    "read_pools",
-    "shown",
-    "unpack",
-]
-
 Cells = Sequence[Any]
 Table = dict[str, Array]
 """The columns of a table by name, integers as int64."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .schema import JSON
 
-__all__ = ["CONTENTS", "CONTENTS_LIMIT_BYTES", "Contents", "described"]
-
 CONTENTS = "/contents"
 """Path of the dataset that holds it, as strict JSON in UTF-8."""
 CONTENTS_LIMIT_BYTES = 64 << 20

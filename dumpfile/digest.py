@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import xxhash
 
 from .dtypes import DTYPE_NAMES, Array, dtype_name, raw_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DIGEST_PATTERN = re.compile(r"[0-9a-f]{32}")
 """What a digest looks like."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .schema import JSON
 
-__all__ = ["FLOOR_NAME", "Floor", "RecordFloor", "read_floor", "write_floor"]
-
 FLOOR_NAME = "floor.json"
 FLOOR_FORMAT = "padiff-floor"
 FLOOR_VERSION = 1

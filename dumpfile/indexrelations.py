@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .dtypes import Array
 
-__all__ = ["check_relations", "mesh_problems"]
-
 _MOST_PROBLEMS = 10  # of one kind
 _PLACEMENT = re.compile(r"R|S\((?P<axis>[0-9]{1,2})(;[1-9][0-9]{0,5})?\)|P\([a-z0-9_]{1,20}\)")
 

@@ -9,8 +9,6 @@ from .errors import ConfigError
 from .sampling import DEFAULT_SAMPLE, LARGEST_SAMPLE
 from .schema import Content
 
-__all__ = ["Keep"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
@@ -43,9 +41,6 @@ class Keep:
 
         Digests, statistics, and elements of what its program began with; activations follow from
         these and the weights.
-
-        Args:
-            has_program: Whether operators are recorded.
         """
         content = min(self.content, Content.STATS, key=lambda one: one.rank)
         return Keep(content=content, program=has_program and content is Content.STATS)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-__all__ = ["lazy_names"]
+from collections.abc import Callable, Mapping
+from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a package (PEP 562).
 
@@ -22,8 +18,9 @@ def lazy_names(
 
     Args:
         package: Its name.
-        homes: The module of each public name, relative to the package.
+        modules: The public names of each module, which is relative to the package.
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:  # noqa: ANN401
         if name not in homes:
@@ -32,7 +29,7 @@ def lazy_names(
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
+    def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
-    return load, names
+    return load, listed

@@ -12,9 +12,9 @@ import re
 import shutil
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import DumpError, DumpFormatError, DumpNotFoundError, DumpWriteError
 from .floor import FLOOR_NAME
@@ -24,11 +24,6 @@ from .scratch import scratch_folder
 from .untrusted import check_plain_file, plain_members
 from .urls import url_of
 from .wholefile import whole_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = ["PACKED_SUFFIX", "pack", "unpacked"]
 
 PACKED_SUFFIX = ".padiff.zip"
 _MEMBER = re.compile(r"step_\d{6,}/rank_\d{4,}\.h5", re.ASCII)

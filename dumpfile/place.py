@@ -237,9 +237,6 @@ class Place:
     def recover(self, reason: str = KILLED) -> Path | None:
         """Put back or keep what a writer left that died.
 
-        Args:
-            reason: Why it died.
-
         Returns:
             Where there is something now: the dump itself, or its whole steps; None if nothing
             was left.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .schema import SourceLine
     from .valuestore import Stored
 
-__all__ = ["ProgramBuilder"]
-
 _Item = TypeVar("_Item", bound=Hashable)
 Other = complex | str | Dtype | Opaque | Slice | tuple[Argument, ...] | Mapping[str, Argument]
 _CONSTANT, _NUMBER = (bool, NoneType, EllipsisType), (int, float, complex)
@@ -62,11 +60,6 @@ class ProgramBuilder:
     def values(self) -> int:
         """Count the values so far."""
         return len(self._contents)
-
-    @property
-    def operators(self) -> int:
-        """Count the operators so far."""
-        return len(self._operators) // _WIDTH
 
     def add_value(
         self,

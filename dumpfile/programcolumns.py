@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
     from .columns import Pools, PoolsBuilder, Table
 
-__all__ = [
-    "LEAF_KINDS",
-    "PROGRAM_TABLES",
-    "Form",
-    "LeafKind",
-    "Mode",
-    "ProgramColumns",
-    "decode_program",
-    "encode_program",
-]
-
 Column = npt.NDArray[Any]
 
 MOST_ARGUMENT_DEPTH = 32

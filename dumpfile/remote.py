@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .schema import FileInfo
     from .stepsource import Range
 
-__all__ = ["RemoteFiles", "RemoteSource"]
-
 _IDENTITY = (
     *("ETag", "etag", "VersionId", "generation", "mtime", "LastModified", "last_modified"),
     *("created", "modification_time"),

@@ -9,18 +9,13 @@ same elements. The other spreads over the flat order, so that a tensor and its r
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count as count_from
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-__all__ = ["DEFAULT_SAMPLE", "LARGEST_SAMPLE", "LARGEST_SIZE", "is_sampled", "sample_positions"]
 
 Positions = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -11,16 +11,13 @@ content (one digest); a *record* says where and with which shape that value was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from .address import Address, Phase, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FORMAT_VERSION = 2
 """Version of the on-disk form that this code writes, and the only one that it reads."""

@@ -6,16 +6,11 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .lock import Owner, PlaceLock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["remove_dead", "scratch_folder"]
 
 _PREFIX = ".padiff-scratch-"
 _LOCK = "lock"

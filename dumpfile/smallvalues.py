@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .schema import Statistics
     from .valuestore import Stored
 
-__all__ = ["SmallValues"]
-
 _NO_STATISTICS = statistics_of_parts(np.empty(0), [0])[0]
 _ROW_BYTES = 512  # what a waiting value costs beside its elements
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .schema import Index, RecordInfo, ValueInfo
 
-__all__ = ["StepReader"]
-
 
 class StepReader(Protocol):
     """One step, open for reading. ``StepFile`` is one."""

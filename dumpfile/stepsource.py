@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["LocalSource", "Range", "StepSource", "unreadable"]
-
 Range = tuple[int, int]
 """A byte offset, and the one behind the last byte."""
 

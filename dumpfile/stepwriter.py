@@ -10,8 +10,7 @@ from .bulk import collector_paused
 from .columns import PoolsBuilder
 from .errors import DumpError, write_error
 from .hdf5sink import HDF5Sink
-from .indexcodec import encode_index
-from .indextables import TABLES
+from .indexcodec import TABLES, encode_index
 from .keep import Keep
 from .lock import Owner
 from .programcolumns import encode_program

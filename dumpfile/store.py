@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .schema import FileInfo
 
-__all__ = ["Store", "store_of"]
-
 
 class Store(Protocol):
     """The files of one dump."""

@@ -11,8 +11,6 @@ from .untrusted import read_bounded
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["StrictTOMLError", "from_toml", "read_toml"]
-
 _MOST_BYTES = 16 << 20
 _MOST_PARTS = 32
 _TEXT = re.compile(

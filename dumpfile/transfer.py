@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .reader import Dump
 
-__all__ = ["on_disk", "push"]
-
 
 def push(
     dump: Path,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["LINK", "check_plain_file", "chunks_of", "plain_members", "read_bounded"]
-
 LINK = "is a link, and links within a dump are never followed"
 
 

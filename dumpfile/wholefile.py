@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .lock import PlaceLock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["whole_file"]
 
 
 @contextmanager

@@ -159,11 +159,6 @@ class DumpWriter:
     def adopt(self, folder: Path, files: Iterable[FileInfo], meshes: Iterable[Mesh] = ()) -> None:
         """Take the files of another writer over; its ranks or steps must be others.
 
-        Args:
-            folder: Where they are.
-            files: What they are.
-            meshes: Of their records.
-
         Raises:
             DumpWriteError: A file cannot be moved, or is not whole.
         """

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = ["ACTIVATIONS", "expand", "kind_of", "known_class"]
-
 _SPACES = {
     "t": "torch.nn",
     "p": "paddle.nn",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from .view import View
     from .weights.weight_plan import WeightPlan
 
-__all__ = ["Alignment", "RunPartners", "doubts_of", "known_alignment", "prepare", "remember"]
-
 _OWNED = frozenset({Role.WEIGHT, Role.BUFFER})
 _NEAR = 1e-2
 """How far the limits of a loaded weight may be apart, in shares of their width: rounding to

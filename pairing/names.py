@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-__all__ = [
-    "WordTable",
-    "innermost",
-    "kind_words",
-    "likeness",
-    "numbers_in",
-    "places_in",
-    "weight_of",
-    "words_of",
-]
 
 _NUMBER = re.compile(r"\d{1,15}")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from .rule import IDENTITY, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["Matching"]
 
 
 class PairedBy(StrEnum):
@@ -93,7 +88,7 @@ class CallPair:
     confidence: float = 1.0
     """In (0, 1]: 1 where the call itself is proven, else that of the two modules.
 
-    Where the modules are no pair (one instance against several), what the outputs say: 0.5 to 0.9.
+    0.5 where the modules are no pair: one instance against several.
     """
     alternatives: tuple[int, ...] = ()
     """Candidate call ids that could be the partner instead; some of them, none where certain."""

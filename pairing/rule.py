@@ -14,17 +14,12 @@ also the rule of its gradient and of its optimizer moments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ConfigError
 
 from .steps import COUNTING, JOINING, MOVING, PICKING, Array, Block, Shape, Step, Verb, parse_step
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["IDENTITY", "Rule"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
     Place = tuple[int, int]
 
-__all__ = ["certain", "identity", "is_same_by_name", "learn_partners", "pair"]
-
 
 def is_same_by_name(reference: View, candidate: View) -> bool:
     """Return whether both sides have the same structure and every module the same path."""

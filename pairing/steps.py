@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from padiff.dumpfile import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

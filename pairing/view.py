@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .side import Side
     from .tensors.sketch import Sketches
 
-__all__ = ["View", "view_of"]
-
 _MAIN = frozenset({Role.INPUT, Role.OUTPUT})
 _WEIGHT, _FORWARD = Role.WEIGHT, Phase.FORWARD
 """Looking up a member of an enumeration takes ten times as long as a name."""

@@ -11,8 +11,6 @@ from padiff.dumpfile import Argument, Dtype, Opaque, Slice, ValueRef
 if TYPE_CHECKING:
     from padiff.dumpfile import JSON
 
-__all__ = ["argument_from_json", "argument_to_json"]
-
 
 def argument_to_json(argument: Argument) -> JSON:
     """Return an argument; what JSON does not know is an object that says what it is.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["LINEAR", "Outer", "Tangent", "derivative", "derivatives"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outer:

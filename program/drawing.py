@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .primitives import Array
     from .read import RecordedProgram
 
-__all__ = ["Read", "drawing_operators", "read_lowered"]
-
 Read: TypeAlias = "Callable[[StepFile], tuple[RecordedProgram, Lowered] | None]"
 """What ``read_lowered`` is."""
 
@@ -49,9 +47,6 @@ def drawing_operators(program: Program) -> dict[int, Operator]:
 
 def read_lowered(file: StepFile) -> tuple[RecordedProgram, Lowered] | None:
     """Read the program of a step with what its operators drew as leaves, and lower it.
-
-    Args:
-        file: The step.
 
     Returns:
         The program with its elements, and the same in primitives; None where none was recorded.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .lowering import Lowered, Node
     from .rounding import Rounding
 
-__all__ = ["Execution", "Leaf", "Limits", "execute", "on_one_thread"]
-
 Leaf: TypeAlias = Array | Callable[[], Array]
 """The elements of a value, or a function that loads them when they are needed."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     _Read: TypeAlias = tuple[str, str, int, tuple[int, ...]]
     """Primitive, attributes, which operand it is, and what the outputs are read for."""
 
-__all__ = ["COMMUTATIVE", "LAYOUT", "Expressions"]
-
 LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
 """Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from padiff.dumpfile import (
     Argument,
@@ -15,9 +15,6 @@ from padiff.dumpfile import (
     ValueRef,
     referenced_values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "Argument",

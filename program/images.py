@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .primitives import Array
 
-__all__ = ["DERIVED_ROUNDINGS", "Image", "fitted", "is_near_table", "made_of"]
-
 DERIVED_ROUNDINGS = 4
 """Of the size of what was computed: frameworks compute sines, powers and logarithms to a unit or
 two."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .execute import Leaf
 
-__all__ = ["Pieces", "cut", "of_elements"]
-
 Place: TypeAlias = tuple[slice, ...]
 
 _BLOCK = 1 << 17

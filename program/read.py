@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
-__all__ = ["RecordedProgram", "read_program"]
-
 
 class Draw(Protocol):
     """What an operator drew: a leaf whose elements follow from others."""
@@ -372,12 +370,6 @@ def _built(
     """Return the program that ran while the model was built, its ids counted from 0.
 
     A value that holds what a buffer holds has its name.
-
-    Args:
-        program: The program without them.
-        values: All values.
-        operators: All operators.
-        columns: Of both.
     """
     before, first = columns.construction
     names = {

@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from .lowering import Node
     from .primitives import Array
 
-__all__ = [
-    "CHOOSING",
-    "EXACT",
-    "SUMMING",
-    "UNIT_ROUNDOFF",
-    "KnownErrors",
-    "Rounding",
-    "count_products",
-    "in_blocks",
-    "is_whole",
-    "signs_alike",
-    "summing_growth",
-    "unit_of_terms",
-]
-
 UNIT_ROUNDOFF: dict[str, float] = {
     "float64": 2.0**-53,
     "float32": 2.0**-24,
@@ -98,9 +83,6 @@ def summing_growth(terms: int) -> float:
 
     Each term is in half of the partial sums of its lane, and each of those is rounded (Higham,
     section 3.1, with errors that are independent of each other).
-
-    Args:
-        terms: How many numbers are added.
 
     >>> summing_growth(1)
     1.0
@@ -198,13 +180,7 @@ class Rounding:
     def disturb_results(
         self, node: Node, operands: Sequence[Array], results: Sequence[Array]
     ) -> list[Array]:
-        """Return what a primitive makes, with errors where it rounds.
-
-        Args:
-            node: The primitive.
-            operands: What it took.
-            results: What it made of that.
-        """
+        """Return what a primitive makes, with errors where it rounds."""
         unit = self.units.get(node.operator, 0.0)
         if node.primitive == "full" and not is_held(results[0], unit):
             return [self._disturbed(node, -1, results[0], UNIT_ROUNDOFF["float32"])]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .execute import Leaf
     from .lowering import Lowered, Node
 
-__all__ = ["Spread", "execute_with_spread", "own_errors"]
-
 _MOVES = frozenset({"cast", "flip", "neg", "reshape", "roll", "slice", "transpose"})
 _SUMS = frozenset({"add", "sub"})
 _PRODUCTS = frozenset({"div", "mul"})

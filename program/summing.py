@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .lowering import Node
     from .primitives import Array
 
-__all__ = ["ADDING", "error_in_order", "error_of_adding"]
-
 ADDING = frozenset({"cumsum", "log_softmax", "logcumsumexp", "logsumexp", "softmax", "sum"})
 """Primitives that add all elements along axes, or their exponentials."""
 

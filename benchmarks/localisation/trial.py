@@ -15,7 +15,8 @@ from padiff.comparer.report.fault_words import evidence_of
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.repeat import RepeatSettings
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import Target
 from padiff.dumpfile import Role
 

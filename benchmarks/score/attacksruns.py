@@ -14,7 +14,8 @@ from torch import Tensor, nn
 import padiff
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import Target
 
 from .case import DIFFERENT, SAME, Case, Expected, Group

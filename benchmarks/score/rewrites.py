@@ -15,7 +15,8 @@ from torch.nn import functional
 from benchmarks.localisation.parts import STYLES, SplitLinear, change_class
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import Target
 
 from . import forms

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .slices import KnownProgram, Part
 
-__all__ = ["Products", "apart", "lean_signs", "look", "outer_signs", "product_of", "summed"]
-
 _FEW = 4
 """Elements of which one may turn around and the others still lean along a gradient."""
 _BLOCK = 1 << 16

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Dump, StepFile
     from padiff.program import Read, Value
 
-__all__ = ["audit", "audit_dump"]
-
 _KEEPING = frozenset({
     "torch.nn.functional.batch_norm", "torch.nn.functional.instance_norm", "torch.batch_norm",
     "torch.instance_norm",

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .sharing import Answers
     from .slices import KnownProgram, Part
 
-__all__ = ["Readers", "measure_gradient"]
-
 
 class Readers:
     """Which values with a gradient are the first to be reached from a value."""

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BRIEF_RUNS",
-    "LARGEST_ELEMENT",
-    "LARGEST_ERROR",
-    "LARGEST_GRADIENT_ERROR",
-    "LEAN",
-    "MORE_RUNS",
-    "NOTHING",
-    "RUNS",
-    "STEP",
-    "STEP_FACTORS",
-    "UNDERFLOW",
-]
-
 RUNS = 3
 """Executions with random errors that a value's rounding is measured by."""
 BRIEF_RUNS = 1

@@ -11,15 +11,6 @@ if TYPE_CHECKING:
 
     from padiff.program import Site
 
-__all__ = [
-    "Audit",
-    "AuditedValue",
-    "Check",
-    "Reader",
-    "Reason",
-    "Soundness",
-]
-
 
 class Check(StrEnum):
     """Which question was asked of a value."""

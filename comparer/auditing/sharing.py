@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .result import Check
     from .slices import KnownProgram, Part
 
-__all__ = ["Answers", "share_key"]
-
 T = TypeVar("T")
 
 
@@ -48,14 +46,7 @@ class Answers(Generic[T]):
 
 
 def share_key(known: KnownProgram, check: Check, value: int, parts: Sequence[Part]) -> Hashable:
-    """Return all that the answer for a value follows from.
-
-    Args:
-        known: The program.
-        check: What is asked.
-        value: Its id.
-        parts: What is executed.
-    """
+    """Return all that the answer for a value follows from."""
     return check, _content(known, value), tuple(_part_key(known, value, one) for one in parts)
 
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     )
     from padiff.program.primitives import Array
 
-__all__ = ["KnownProgram", "Part", "carrying_gradients", "cuts"]
-
 
 MOVES = frozenset({"reshape", "slice", "transpose"})
 """Primitives after which elements are what they were."""
@@ -117,12 +115,7 @@ class KnownProgram:
     """Executes slices of a program between values whose elements are in the dump."""
 
     def __init__(self, recorded: RecordedProgram, lowered: Lowered) -> None:
-        """Look which elements there are.
-
-        Args:
-            recorded: The program with its elements.
-            lowered: The same in primitives.
-        """
+        """Look which elements there are."""
         self.recorded, self.lowered = recorded, lowered
         self.program = recorded.program
         self._wide: dict[tuple[int, bool], Array] = {}

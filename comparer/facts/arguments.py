@@ -51,12 +51,7 @@ def argument_differences(
 
 
 def result_notes(pairing: Pairing, indexes: tuple[Index, Index]) -> tuple[str, ...]:
-    """Describe what a model gave that is no tensor and differs, and where it gave no tensor at all.
-
-    Args:
-        pairing: Which calls are partners.
-        indexes: The reference's and the candidate's.
-    """
+    """Describe what a model gave that is no tensor and differs, and where it gave none at all."""
     notes: dict[str, None] = {}
     both = [
         (indexes[0].calls[pair.reference], indexes[1].calls[pair.candidate])

@@ -151,13 +151,7 @@ class AttributeDifference:
 def attribute_differences(
     reference: ModuleInfo, candidate: ModuleInfo, *, frameworks: tuple[str, str]
 ) -> tuple[AttributeDifference, ...]:
-    """List the settings that both modules state and that differ, by name.
-
-    Args:
-        reference: A module of the reference.
-        candidate: Its partner.
-        frameworks: The reference's and the candidate's.
-    """
+    """List the settings that both modules state and that differ, by name."""
     if frameworks[0] == frameworks[1] and _are_set_alike(reference, candidate):
         return ()
     known = canonical_attributes(reference, frameworks[0])

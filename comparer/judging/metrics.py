@@ -10,7 +10,8 @@ small arrays, integers, booleans and complex numbers take the float64 way entire
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,6 @@ from padiff.dumpfile import CompareError
 from .blocks import BLOCK_BYTES, Array, Room, is_floating, paired_blocks
 from .hull import Hull, needed_atol, needed_rtol
 from .sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def kind_of_dtype(dtype: np.dtype[Any]) -> str:

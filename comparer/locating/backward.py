@@ -9,17 +9,13 @@ gradient accuses a call only if no other consumer of the tensor explains it.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
 
 from .between import CONTAINERS
 from .calltree import CallTree, earliest, is_bad, is_told, relative_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 AMPLIFICATION = 10.0
 """By how much the relative error must grow within a call for it to be a fault of its backward,

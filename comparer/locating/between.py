@@ -136,11 +136,6 @@ def other_classes(tree: CallTree, module: int, partner: int) -> tuple[str, ...]:
     """List what directly inside an origin has one name and is another kind of module.
 
     In one framework, classes of no known kind are told by their names.
-
-    Args:
-        tree: Both sides.
-        module: Reference module.
-        partner: Its partner.
     """
     sides = []
     for index, parent in ((tree.reference, module), (tree.candidate, partner)):

@@ -127,9 +127,6 @@ def call_errors(step: StepComparison) -> tuple[CallError, ...]:
 
     Errors within tolerance are listed too: a drift shows as many small factors, a fault as one
     large one.
-
-    Args:
-        step: What was compared.
     """
     found: dict[tuple[Phase, str, int], dict[str, float]] = {}
     starts: dict[tuple[Phase, str, int], int] = {}

@@ -379,10 +379,6 @@ Shown = tuple["JudgedPair", "JudgedPair"]
 def consumed_pair(tree: CallTree, call: int) -> Shown | None:
     """Make the pair of an output that was judged, and diverged, where the next call took it.
 
-    Args:
-        tree: Both sides.
-        call: Reference call.
-
     Returns:
         The ends that the call and its partner have, with the verdict and the numbers of the pair
         that judged them; None if each side does not hand on one of the two values.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from padiff.comparer.result import Divergence, JudgedPair, Kind, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .calltree import CallTree, is_bad
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
-
 
 MOST_NAMES = 6
 FEW = 2

@@ -56,11 +56,7 @@ class Nonfinite:
 
 
 def find_nonfinite(index: Index) -> tuple[Nonfinite, ...]:
-    """List the records with nan or inf in execution order, the source of each flow marked.
-
-    Args:
-        index: One step of one side.
-    """
+    """List the records with nan or inf in execution order, the source of each flow marked."""
     return _Search(index).run()
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["other_borders"]
-
 _BYTES = 128 << 20
 """Elements of both sides, in float64, that are kept at a time."""
 

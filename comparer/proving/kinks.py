@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .leaves import LeafPair, Leaves
     from .side import Side
 
-__all__ = ["tied_gradients"]
-
 _SHARE = 0.25
 """Of the difference of two gradients: what ties explain of it is all or next to nothing."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing, RecordPair
     from padiff.program import RecordedProgram
 
-__all__ = ["without_meant"]
-
 _MUCH_NEARER = 100.0
 """How many times nearer a gradient has to be to the other side's than to what its own program says:
 what a fault adds to a large gradient is off by the same from both."""

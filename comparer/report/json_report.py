@@ -92,9 +92,6 @@ def audit_to_json(audit: Audit) -> dict[str, Any]:
 def read_report(data: object) -> Comparison:
     """Return the comparison that a report was made of.
 
-    Args:
-        data: What was parsed.
-
     Raises:
         ConfigError: It is no report, one of another schema, or contradicts itself.
     """

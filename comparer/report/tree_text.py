@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -16,10 +16,6 @@ from .numbers import count, plural
 from .style import DIM, HERE, Canvas, branches, verdict_style, verdict_word
 from .tree_fold import Line, State, fold
 from .wording import step_of_first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _AT_EASE = 24
 """Lines that a tree may have before siblings share lines: half a screen."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .layouts import Layouts
 
-__all__ = ["audit_ranks"]
-
 
 def audit_ranks(dump: Dump, step: int) -> tuple[str, ...]:
     """Return what the ranks of a step show together, one line each, in the order of execution.

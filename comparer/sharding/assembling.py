@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Layout
 
-__all__ = [
-    "PARTIAL_MEAN",
-    "PARTIAL_SUM",
-    "REPLICATE",
-    "assembled",
-    "coordinates",
-    "own_region",
-    "own_shape",
-    "reduction_of",
-    "split_axis",
-]
-
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...] | tuple[npt.NDArray[np.int64], ...]
 

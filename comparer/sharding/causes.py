@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from .knownlayout import KnownLayout
 
-__all__ = ["add_rank_causes"]
-
 Array = npt.NDArray[Any]
 _GRADIENTS = frozenset({Role.WEIGHT_GRAD, Role.GRAD_INPUT, Role.GRAD_OUTPUT})
 _TABLE = 2

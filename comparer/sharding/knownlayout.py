@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.dumpfile import Layout
 
-__all__ = ["KnownLayout", "LayoutEvidence", "Turn", "Unknown"]
-
 
 class LayoutEvidence(StrEnum):
     """How it is known how a record lies."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from .knownlayout import KnownLayout
     from .layouts import Layouts
 
-__all__ = ["LogicalStep", "logical_sides"]
-
 Array = npt.NDArray[Any]
 
 GRADIENT_NORM = "['gradient_norm']"

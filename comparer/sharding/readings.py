@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .joining import JoinedRecord
     from .knownlayout import LayoutEvidence
 
-__all__ = ["OpenRecord", "named", "ways", "whole_of"]
-
 _MOST_READINGS = 4096
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .joining import Key
     from .layouts import Target
 
-__all__ = ["Sides", "layouts_of", "open_ranks"]
-
 _MOST_RANKS = 1 << 20
 """More than that no run has, whatever a manifest says."""
 _MOST_NAMED = 8

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import StepFile
     from padiff.program import Operator
 
-__all__ = ["terms_used"]
-
 _COLLECTIVES = ("_c10d_functional.", "torch.distributed.")
 _MOVING = frozenset(
     {

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from .joining import Key
     from .knownlayout import KnownLayout
 
-__all__ = ["judge_ranks"]
-
 Array = npt.NDArray[Any]
 Sides = tuple["StepReader", "StepReader"]
 _COPIES = frozenset({Role.WEIGHT, Role.BUFFER, Role.WEIGHT_GRAD, Role.OPTIMIZER_STATE})

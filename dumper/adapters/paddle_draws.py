@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .paddle_random import RandomState
 
-__all__ = ["drawn_again"]
-
 
 def _noise(given: tuple[Any, ...]) -> paddle.Tensor:
     """Return exponential numbers, whose logarithms are taken from the scores; but for a factor.

@@ -8,8 +8,6 @@ from typing import Any
 import paddle
 from paddle.base import core
 
-__all__ = ["GeneratorProbe", "RandomState", "default_generator"]
-
 
 @dataclass(frozen=True, slots=True)
 class RandomState:

@@ -13,8 +13,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-__all__ = ["drawn_inside"]
-
 Drops: TypeAlias = tuple[float, int, tuple[int, ...]]
 """The share that is dropped, how often, and the shape of what it is dropped from."""
 

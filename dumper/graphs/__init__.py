@@ -5,6 +5,7 @@ that the exporter noted at each node; a runtime gives the values. What is writte
 any other.
 """
 
-from .dumping import GraphSettings, Optimization, dump_graph, is_graph_file
+from .dumping import GraphSettings, dump_graph, is_graph_file
+from .graph import Optimization
 
 __all__ = ["GraphSettings", "Optimization", "dump_graph", "is_graph_file"]

@@ -9,38 +9,45 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.dumper import adapters
+from padiff.dumper.adapter import Keywords
 from padiff.dumper.runs.beforehand import check_place
-from padiff.dumper.runs.inputs import InputFile, check_file
+from padiff.dumper.runs.inputs import InputFile, Inputs, check_file, load_inputs, renamed
+from padiff.dumper.runs.replay import Recorded, inputs_of
+from padiff.dumper.runs.target import near_names
 from padiff.dumpfile import (
     VERSION,
     ConfigError,
     DumpWriter,
     InputInfo,
+    LeafKind,
     Manifest,
     Phase,
+    ProgramError,
+    ValueRef,
     digest_of,
     dtype_name,
     is_floating,
+    numpy_dtype,
 )
 from padiff.dumpfile.manifestcodec import FOLDED, RUN
+from padiff.program import TABLES, Operator, Program, Value, execute, lower
 
-from .computing import computed_values
-from .feeds import read_feeds
 from .graph import Optimization
 from .recording import Values, write_graph
 from .scopes import modules_of, with_scopes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.runs.inputs import InputSource
     from padiff.dumpfile import JSON
 
-    from .graph import Array, Format, Graph
+    from .graph import Array, Format, Graph, Port
 
-__all__ = ["GraphSettings", "Optimization", "dump_graph", "is_graph_file"]
 
 FORMATS = {".onnx": "onnx"}
 """Which format reads files of which suffix."""
@@ -204,3 +211,218 @@ def _manifest(
 
 _NOT_RUN = "the model did not run: padiff computed all values in float64"
 _NO_INPUTS = "the model did not run: structure, program, weights and buffers only"
+
+
+def computed_values(
+    graph: Graph,
+    framework: str,
+    feeds: Mapping[str, Array],
+    observed: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """Compute values of a graph, each rounded to its dtype in the end.
+
+    Args:
+        graph: With the shapes of all values, as they follow from the inputs'.
+        framework: Whose table lowers its operators.
+        feeds: Inputs by name.
+        observed: Values that are known; what lies behind them is computed from these.
+
+    Returns:
+        By name, without those that are known and those behind an operator that no rule covers.
+
+    Raises:
+        ConfigError: A shape is not known before the graph runs, or the program cannot be executed.
+    """
+    return _Computing(graph, framework, feeds, observed or {}).run()
+
+
+class _Computing:
+    def __init__(
+        self,
+        graph: Graph,
+        framework: str,
+        feeds: Mapping[str, Array],
+        observed: Mapping[str, Array],
+    ) -> None:
+        self.graph, self.framework, self.observed = graph, framework, observed
+        self.values: list[Value] = []
+        self.ids: dict[str, int] = {}
+        self.leaves: dict[int, Array] = {}
+        for leaf in graph.leaves.values():
+            self.add_leaf(leaf.name, leaf.read(), leaf.kind)
+        for name, array in feeds.items():
+            self.add_leaf(name, array, LeafKind.INPUT)
+
+    def add_leaf(self, name: str, array: Array, kind: LeafKind) -> None:
+        value = self.add(name, array.dtype.name, array.shape, kind=kind)
+        self.leaves[value] = array
+
+    def add(
+        self,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        *,
+        kind: LeafKind | None = None,
+        producer: int | None = None,
+        slot: int = 0,
+    ) -> int:
+        self.ids[name] = len(self.values)
+        self.values.append(
+            Value(
+                id=len(self.values),
+                dtype=dtype,
+                shape=shape,
+                kind=kind,
+                producer=producer,
+                slot=slot,
+            )
+        )
+        return self.ids[name]
+
+    def add_made(self, name: str, place: int, slot: int) -> int:
+        """Add what a node makes; elements that are known are those of a leaf."""
+        array = self.observed.get(name)
+        if array is None:
+            dtype, shape = self.graph.known_port(name)
+            return self.add(name, dtype, shape, producer=place, slot=slot)
+        value = self.add(name, array.dtype.name, array.shape, producer=place, slot=slot)
+        self.leaves[value] = array
+        return value
+
+    def run(self) -> dict[str, Array]:
+        operators = []
+        for place, node in enumerate(self.graph.nodes):
+            taken = tuple(ValueRef(self.ids[name]) if name else None for name in node.inputs)
+            outputs = []
+            for slot, name in enumerate(node.outputs):
+                if name:
+                    outputs.append(self.add_made(name, place, slot))
+            operators.append(
+                Operator(
+                    id=place,
+                    name=node.operator,
+                    positional=taken,
+                    keywords=node.attributes,
+                    outputs=tuple(outputs),
+                    random=node.is_random,
+                )
+            )
+        program = Program(
+            framework=self.framework, values=tuple(self.values), operators=tuple(operators)
+        )
+        return self.executed(program)
+
+    def executed(self, program: Program) -> dict[str, Array]:
+        lowered = lower(program, TABLES[self.framework], contents=self.leaves.get)
+        reached = {lowered.terms[value] for value in self.leaves}
+        for node in lowered.nodes:
+            if reached.issuperset(node.operands):
+                reached.update(node.outputs)
+        wanted = {
+            name: id_
+            for name, id_ in self.ids.items()
+            if id_ not in self.leaves and lowered.terms[id_] in reached
+        }
+        try:
+            with np.errstate(all="ignore"):
+                made = execute(lowered, self.leaves, wanted.values())
+        except ProgramError as error:
+            raise ConfigError(f"cannot compute the values of the graph: {error}") from error
+        found = {}
+        for name, id_ in wanted.items():
+            dtype = numpy_dtype(self.values[id_].dtype)
+            with np.errstate(all="ignore"):
+                found[name] = np.asarray(made[id_]).astype(dtype)
+        return found
+
+
+def read_feeds(
+    graph: Graph, path: Path, sources: Sequence[InputSource], dump: Path | None
+) -> dict[str, Array]:
+    """Read the inputs of a graph.
+
+    Args:
+        graph: What takes them.
+        path: Of its file, for messages.
+        sources: Where they come from, in order.
+        dump: A dump whose root inputs are fed instead.
+
+    Returns:
+        Arrays by name, in the graph's order, floating ones in the dtype that it states; nothing
+        where neither sources nor a dump were given.
+
+    Raises:
+        ConfigError: An input is missing, has a name that the graph does not know, or another dtype
+            or shape than the graph states.
+        DumpError: The dump cannot be read.
+    """
+    if not sources and dump is None:
+        return {}
+    names = tuple(port.name for port in graph.inputs)
+    forward = Keywords(names=names, takes_any=False)
+    given = load_inputs(sources, forward) if dump is None else renamed(inputs_of(dump), forward)
+    found = _by_name(given, names, path)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ConfigError(
+            f"cannot run model {str(path)!r}: expected the inputs {', '.join(map(repr, names))}, "
+            f"found no {missing[0]!r}",
+            hint=f"save it under that name with numpy.savez, or give --inputs {missing[0]}=FILE",
+        )
+    return {port.name: _fitted(port, found[port.name], path) for port in graph.inputs}
+
+
+def _by_name(given: Inputs, names: Sequence[str], path: Path) -> dict[str, Array]:
+    """Return the arrays by the names of a graph's inputs; what is None was not given."""
+    if len(given.positional) > len(names):
+        raise ConfigError(
+            f"cannot run model {str(path)!r}: expected {len(names)} inputs, found "
+            f"{len(given.positional)}",
+            hint=f"it takes {', '.join(map(repr, names))}",
+        )
+    found = dict(zip(names, given.positional, strict=False)) | dict(given.keywords)
+    for name in found:
+        if name not in names and found[name] is not None:
+            raise ConfigError(
+                f"cannot run model {str(path)!r}: it has no input {name!r}",
+                hint=near_names(name, names),
+            )
+    arrays = {
+        name: one.array if isinstance(one, Recorded) else one
+        for name, one in found.items()
+        if name in names and one is not None
+    }
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ConfigError(
+                f"cannot run model {str(path)!r}: expected an array for the input {name!r}, found "
+                f"{type(array).__name__}"
+            )
+    return arrays
+
+
+def _fitted(port: Port, array: Array, path: Path) -> Array:
+    """Return an array in the dtype that an input states.
+
+    Raises:
+        ConfigError: Its shape or its kind of number is another.
+    """
+    wanted = [str(size) if size is not None else "any" for size in port.shape]
+    is_alike = len(wanted) == array.ndim and all(
+        size in (None, own) for size, own in zip(port.shape, array.shape, strict=True)
+    )
+    if not is_alike:
+        raise ConfigError(
+            f"cannot run model {str(path)!r}: expected the input {port.name!r} of shape "
+            f"({', '.join(wanted)}), found {tuple(array.shape)}",
+            hint="feed what it was exported with, or export it with dynamic shapes",
+        )
+    name = array.dtype.name
+    if name != port.dtype and not (is_floating(name) and is_floating(port.dtype)):
+        raise ConfigError(
+            f"cannot run model {str(path)!r}: expected the input {port.name!r} of dtype "
+            f"{port.dtype}, found {name}",
+            hint=f"save it as {port.dtype}: array.astype({port.dtype!r})",
+        )
+    return np.ascontiguousarray(array, numpy_dtype(port.dtype)).reshape(array.shape)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import Argument, LeafKind, SourceLine
 
-__all__ = ["Format", "Graph", "Leaf", "Node", "Optimization", "Port", "Runtime", "Scope"]
-
 Array = npt.NDArray[np.generic]
 
 

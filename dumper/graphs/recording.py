@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .graph import Array, Graph, Leaf, Node
     from .scopes import Call
 
-__all__ = ["Values", "write_graph"]
-
 _ROLES = {LeafKind.PARAMETER: Role.WEIGHT, LeafKind.BUFFER: Role.BUFFER}
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .graph import Array, Graph, Leaf, Node, Scope
 
-__all__ = ["Call", "calls_of", "in_order", "modules_of", "owner_of", "with_scopes_of"]
-
 _QUANTIZED = ("quantized", "scale", "zero_point")
 """What stands behind the name of a weight that ONNX Runtime quantised, for its parts."""
 ROOT_CLASS = "Graph"

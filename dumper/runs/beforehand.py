@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["check_beforehand", "check_place", "check_sources"]
-
 
 def check_beforehand(settings: RunSettings) -> None:
     """Check files, dumps, the map and the dump's name; importing a framework takes seconds.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["StepInputs"]
-
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["FeedPhase"]
-
 
 class FeedPhase(StrEnum):
     """In which phases calls are fed."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from .runsettings import Progress, RunSettings
 
-__all__ = ["load_model", "load_weights_into", "loaded_setting", "seed_all", "write_structure"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loaded:

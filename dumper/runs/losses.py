@@ -13,8 +13,6 @@ from .usercode import UserCode
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Tensor
 
-__all__ = ["choose_outputs", "default_loss"]
-
 
 def default_loss(
     adapter: Adapter, output: object, chosen: LossOutputs | None = None

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["DAMAGED", "read_numpy"]
-
 _MOST_RATIO = 100
 """A larger archive than the next number may unpack to that many times its size."""
 _SMALL_BYTES = 1 << 30

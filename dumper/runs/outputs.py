@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import JSON, Index
 
-__all__ = ["Chosen", "LossOutputs", "Output", "common_outputs", "outputs_for", "parse_names"]
-
 SETTING = "loss_outputs"
 """Entry of a manifest's settings."""
 _PART = re.compile(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)")

@@ -12,8 +12,6 @@ from padiff.dumper.recording.nested import MAX_DEPTH
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Tensor
 
-__all__ = ["rebuilt"]
-
 
 def rebuilt(value: object, changed: Mapping[int, Tensor], depth: int = 0) -> Any:  # noqa: ANN401
     """Return a copy of a nested value in which some tensors are others.

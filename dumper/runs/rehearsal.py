@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .feeder import Feeder
     from .runsettings import RunSettings
 
-__all__ = ["buffers_restorer", "learned_feeder", "rehearse", "rehearse_fed", "rehearsed"]
-
 
 @contextmanager
 def rehearsed(
@@ -79,14 +77,7 @@ def rehearse(
     forward: Callable[[], object],
     feeder: Feeder | None = None,
 ) -> Iterator[Side]:
-    """Run as ``rehearsed`` does, and yield what was recorded, readable until the context is left.
-
-    Args:
-        model: As ``rehearsed``.
-        adapter: As ``rehearsed``.
-        forward: As ``rehearsed``.
-        feeder: As ``rehearsed``.
-    """
+    """Run as ``rehearsed`` does, and yield what was recorded, readable within the context."""
     with (
         rehearsed(model, adapter, forward, feeder) as path,
         open_dump(path).open() as side,

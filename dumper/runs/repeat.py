@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Merge = Callable[[RecordFloor | None, RecordFloor | None], RecordFloor | None]
 
-__all__ = ["Perturb", "PerturbedInputs", "RepeatSettings", "Repeats"]
-
 BLOCK = 1 << 18
 """Elements that are widened to float64 at a time."""
 FAR = 8.0

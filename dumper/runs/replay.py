@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Array
     from padiff.dumpfile import CallInfo, Index
 
-__all__ = ["Recorded", "inputs_of", "parse_slot"]
-
 _STEP: Final = re.compile(
     r"""\[(?P<index>\d+)\]
       | \[(?P<key>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]

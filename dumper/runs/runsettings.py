@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .repeat import RepeatSettings
     from .target import Target
 
-__all__ = ["Progress", "RunSettings", "TrainSettings"]
-
 LARGEST_SEED = 2**32 - 1
 """numpy's generator takes no more."""
 

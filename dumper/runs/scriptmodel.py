@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Model, Module
     from padiff.dumper.trainer import Optimizer
 
-__all__ = ["Choice", "Entered", "entered", "update_around"]
-
 OUR_PACKAGE = __name__.partition(".")[0]
 ENTRIES = ("forward", "training_step")
 """Methods by which a model is entered once in a step, beside its call. Others may hold the loop."""

@@ -13,13 +13,15 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from padiff.dumper import adapters
 from padiff.dumper.recording.recorder import Recorder
-from padiff.dumper.watch import watch_calls
+from padiff.dumper.watch import Arguments, watch_calls
 from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
 
-from .handupdates import HandUpdates
-from .provided import Provided
+from .feeding import StepInputs
+from .loading import load_weights_into, loaded_setting
 from .scriptmodel import Choice, Entered, entered, update_around
 
 if TYPE_CHECKING:
@@ -30,11 +32,10 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
-    from padiff.dumper.watch import Arguments
 
+    from .feeder import Feeder
     from .runsettings import RunSettings
 
-__all__ = ["ScriptStopped", "ScriptWatch"]
 
 MOST_NAMES = 8
 """Classes that a message lists."""
@@ -431,3 +432,113 @@ class ScriptWatch:
             self._trouble = error
             self._is_over = True
             raise ScriptStopped from error
+
+
+WATCHED_BYTES = 1 << 20
+"""Copied after a backward pass, of the smallest weights; one at least."""
+_LARGEST_ITEM = 8
+
+
+class HandUpdates:
+    """Compares weights with what they were after the last backward pass.
+
+    By their elements: ``p.data -= ...`` and Paddle's ``set_value`` move no version counter. The
+    smallest weights are enough, since an update changes nearly all of them.
+    """
+
+    def __init__(self, adapter: Adapter, weights: Sequence[Tensor]) -> None:
+        """Choose what to look at."""
+        self._adapter = adapter
+        self._watched: list[Tensor] = []
+        size_bytes = 0
+        for weight in sorted(weights, key=_size):
+            size_bytes += _LARGEST_ITEM * _size(weight)
+            if size_bytes <= WATCHED_BYTES or not self._watched:
+                self._watched.append(weight)
+        self._before: list[Array] = []
+
+    def backward_ended(self) -> None:
+        """Copy the weights as they are, if some have a gradient."""
+        if any(self._adapter.gradient(weight) is not None for weight in self._watched):
+            self._before = [self._adapter.snapshot(weight) for weight in self._watched]
+
+    def happened(self) -> bool:
+        """Return whether a weight has changed since; if so, wait for the next backward pass."""
+        if not self._before:
+            return False
+        is_changed = any(
+            not np.array_equal(before, self._adapter.snapshot(weight))
+            for before, weight in zip(self._before, self._watched, strict=True)
+        )
+        if is_changed:
+            self._before = []
+        return is_changed
+
+
+def _size(weight: Tensor) -> int:
+    return int(np.prod(tuple(weight.shape), dtype=np.int64))
+
+
+class Provided:
+    """Loads the weights when it is made, and gives inputs and outputs step by step."""
+
+    def __init__(self, settings: RunSettings, adapter: Adapter, model: Model) -> None:
+        """Load the weights, and learn which call is which where outputs are fed.
+
+        Args:
+            settings: Sources of weights, inputs and outputs, and what is recorded.
+            adapter: The model's framework.
+            model: The model, unwrapped.
+
+        Raises:
+            ConfigError: Something of a source does not fit the model.
+            DumpError: A dump cannot be read.
+        """
+        self._settings = settings
+        self.notes: list[str] = []
+        """What to say of it in the manifest."""
+        self.kept: dict[str, Any] = {}
+        """What pairing reads of it in the manifest."""
+        self._inputs: StepInputs | None = None
+        if settings.inputs_from is not None or settings.feed is not None:
+            self._inputs = StepInputs(settings, adapter, model)
+            self.notes += [*self._inputs.notes, "inputs: those of a dump, not the script's"]
+        rehearsal = None if self._inputs is None else lambda: _run(model, self.arguments(0))
+        if settings.weights_from is not None:
+            plan = load_weights_into(settings, adapter, model, rehearsal)
+            self.notes += [f"weights: {note}" for note in plan.notes]
+            self.kept |= loaded_setting(plan)
+        self._feeder: Feeder | None = None
+        if settings.feed is not None and rehearsal is not None:
+            from .rehearsal import learned_feeder  # noqa: PLC0415 - needs pairing, as few runs do
+
+            last = settings.record.plan.last or 0
+            steps = filter(settings.record.plan.wants, range(last + 1))
+            self._feeder = learned_feeder(settings, adapter, model, rehearsal, steps)
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether the calls of the model get other arguments."""
+        return self._inputs is not None
+
+    def arguments(self, step: int) -> Arguments | None:
+        """Return what a call of the model gets in a step; None leaves it its own."""
+        if self._inputs is None or not self._settings.record.plan.wants(step):
+            return None
+        return Arguments(*self._inputs.arguments(step))
+
+    def feeding(self, recorder: Recorder, step: int) -> AbstractContextManager[None]:
+        """Let calls hand on the reference's outputs while the block runs a step."""
+        if self._feeder is None or not self._settings.record.plan.wants(step):
+            return nullcontext()
+        return self._feeder.feeding(recorder, step)
+
+    def describe(self, recorder: Recorder) -> None:
+        """Report at the end what was fed and what was not."""
+        if self._feeder is not None:
+            recorder.describe(notes=self._feeder.notes(), settings=self._feeder.settings())
+
+
+def _run(model: Model, given: Arguments | None) -> object:
+    positional, keywords = ((), {}) if given is None else given
+    return model(*positional, **keywords)

@@ -9,8 +9,6 @@ import numpy as np
 from padiff.dumper import adapters
 from padiff.dumpfile import ConfigError
 
-__all__ = ["seed_everything"]
-
 LARGEST_SEED = 2**32 - 1
 """numpy's generator takes no more."""
 

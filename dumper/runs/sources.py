@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .runsettings import RunSettings
 
-__all__ = ["opened_sources"]
-
 
 @contextmanager
 def opened_sources(settings: RunSettings) -> Iterator[RunSettings]:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .feeder import Feeder
     from .outputs import LossOutputs
 
-__all__ = ["LiveRun", "record_steps"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import PadiffError
 
-__all__ = [
-    "Target",
-    "build",
-    "check_target",
-    "each_file_once",
-    "import_target",
-    "kind_of_thing",
-    "named_class",
-    "near_names",
-    "parse_arguments",
-    "parse_target",
-]
-
 FRAMEWORK_EXTRAS = {
     "torch": "torch",
     "paddle": "paddle",

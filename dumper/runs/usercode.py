@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter, Model
 
-__all__ = ["UserCode", "describe", "forward_trouble"]
-
 
 class UserCode:
     """A ``with`` block around code that is not ours and may raise anything.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable
 
-__all__ = ["names_for", "read_array_pickle"]
-
 _PLAIN = re.compile(r"[|<>=]?[biufc]\d{1,2}")
 """Dtypes whose elements are plain bytes: no objects, no text."""
 _STATE_LENGTH = 5

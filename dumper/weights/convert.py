@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from padiff.pairing.side import Side
     from padiff.pairing.weights.weight_plan import WeightPlan
 
-__all__ = ["Converted", "convert"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:

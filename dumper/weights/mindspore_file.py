@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["is_mindspore_file", "read_mindspore_file"]
-
 _FIRST_BYTE: Final = b"\x0a"
 """Field 1, of a length: a checkpoint of torch begins as a zip file or as a pickle."""
 _MOST_BITS: Final = 63

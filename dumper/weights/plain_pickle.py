@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Source = IO[bytes] | mmap.mmap
 
-__all__ = ["PlainUnpickler", "StandIn", "damage_told", "made", "ordered", "refuse"]
-
 _LENGTH_BYTES = 8
 _LARGEST_KEY = 1 << 31
 _LARGEST_LENGTH = 1 << 62

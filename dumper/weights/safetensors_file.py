@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["read_safetensors", "write_safetensors"]
-
 Array = npt.NDArray[Any]
 
 _DTYPES: dict[str, Any] = {

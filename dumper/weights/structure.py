@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.dumper.recording.recorder import RecordSettings
     from padiff.dumpfile import StepWriter, Stored
 
-__all__ = ["record_structure"]
-
 _NOT_RUN = "the model did not run: structure, weights and buffers only"
 
 

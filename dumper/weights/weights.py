@@ -37,8 +37,6 @@ Rehearsal = Callable[[], AbstractContextManager["Side"]]
 FedRehearsal = Callable[["MapFile | None"], AbstractContextManager["Side"]]
 """The same, each call handing on what the reference's did."""
 
-__all__ = ["assign_weight", "carry_over", "load_weights", "opened_sides"]
-
 
 def load_weights(
     model: Model,

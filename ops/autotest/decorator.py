@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from padiff.ops.searching import Known
 
-__all__ = ["autotest"]
-
 _COTANGENTS = 7
 """Different gradients that arrive at what the function returns."""
 

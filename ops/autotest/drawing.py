@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .trace import Trace
 
-__all__ = ["Drawing"]
-
 T = TypeVar("T")
 _STEPS = 8
 """Numbers are multiples of this part of their range: short ones."""

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from .trace import Trace
 
-__all__ = ["Judged", "judge_trace"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .trace import Trace
 
-__all__ = ["Framework", "Traced", "nothing"]
-
 
 class _Nothing:
     """An argument that is left out."""

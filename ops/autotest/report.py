@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .step import Named, Step
     from .trace import Trace
 
-__all__ = ["report"]
-
 _ASSIGNED = {
     "torch": "{0}.data.copy_(torch.tensor({1}).reshape({0}.shape))",
     "paddle": "{0}.set_value(paddle.to_tensor({1}).astype({0}.dtype).reshape({0}.shape))",

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from padiff.ops.cases import Argument, Tensor
     from padiff.ops.table import Call, Layer, Row
 
-__all__ = ["Built", "Named", "Step", "StoppedError"]
-
 
 class StoppedError(Exception):
     """A call that ended a side, or made something else there: what follows cannot be compared."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from padiff.program import Argument as ProgramArgument
     from padiff.program.primitives import Array
 
-__all__ = ["Trace"]
-
 T = TypeVar("T")
 _INDEX = "torch.Tensor.__getitem__"
 

@@ -10,8 +10,6 @@ from padiff.dumpfile import DTYPE_NAMES, ConfigError
 
 from .case import Argument, Case, Dtype, Fill, Layout, Tensor
 
-__all__ = ["case_from_json", "case_to_json", "cases_from_json", "cases_to_json"]
-
 VERSION = 1
 _LARGEST = 1 << 24
 """Elements of one tensor: far beyond what a test of an operator needs."""

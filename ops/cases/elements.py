@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SPECIAL", "filled", "signs", "uniform"]
-
 Array = npt.NDArray[Any]
 
 SPECIAL = (0.0, -0.0, math.nan, math.inf, -math.inf)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing import Reason
     from padiff.ops.workers import Crash, Error
 
-__all__ = ["Bucket", "Finding", "Kind", "Side"]
-
 
 class Side(StrEnum):
     """Whose fault a finding is."""

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from padiff.ops.workers import Crash, Error, Outcome
     from padiff.program.primitives import Array
 
-__all__ = [
-    "Judgement",
-    "apart",
-    "ended_by",
-    "floor_of",
-    "is_finite",
-    "is_kink",
-    "is_right",
-    "judge",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from padiff.comparer.auditing import UNDERFLOW as LEAST
 
-__all__ = ["DIFFERENCE", "LARGEST_APART", "LARGEST_ERROR", "SATURATED", "UNDERFLOW"]
-
 LARGEST_ERROR = 64.0
 """Of right elements and gradients: the audit's error, in units of rounding (half a unit in the
 last place). Right kernels have a median of 1 and stay below 8 in 99 of 100 cases, those that

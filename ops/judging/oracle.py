@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from padiff.program import Lowered
     from padiff.program.primitives import Array
 
-__all__ = ["CaseProgram", "Executed", "Oracle", "arriving_at", "tolerance_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:

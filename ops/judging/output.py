@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from padiff.program import Value
     from padiff.program.primitives import Array
 
-__all__ = ["measure_output", "replaced"]
-
 
 class _Replaced(RecordedProgram):
     """A recorded program with other elements of one value."""
@@ -46,11 +44,6 @@ def measure_output(known: KnownProgram, value: Value, floor: float) -> Measured 
 
     Where it seems wrong it is measured once more, with elements that are within the floor of what
     they should be set to that.
-
-    Args:
-        known: The program.
-        value: Of it.
-        floor: An absolute error.
 
     Raises:
         ProgramError: The program cannot be executed.

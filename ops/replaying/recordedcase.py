@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from padiff.program import Operator
     from padiff.program.primitives import Array
 
-__all__ = ["case_of", "rows_by_name"]
-
 _OPERANDS = frozenset({"other"})
 """Arguments that are a tensor in Paddle, where torch takes a number, too."""
 _HOW = frozenset({"inplace", "_stacklevel"})

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from padiff.program import Operator, RecordedProgram
     from padiff.program.primitives import Array
 
-__all__ = ["Replayed", "ReplayedOperator", "Status", "replay_dump"]
-
 
 class Status(StrEnum):
     """What became of a recorded operator."""

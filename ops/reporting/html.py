@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from padiff.ops.searching import Tested
     from padiff.ops.table import Operators
 
-__all__ = ["to_html"]
-
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>padiff: {{ title }}</title>
 <style>

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from padiff.ops.searching import Tested
     from padiff.ops.table import Operators
 
-__all__ = ["to_json"]
-
 
 def to_json(tested: Tested, table: Operators) -> dict[str, Any]:
     """Return the document: a row for each operator, and for each finding of it."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from padiff.ops.searching import Searched, Tested
     from padiff.ops.table import Operators
 
-__all__ = ["to_junit"]
-
 
 def to_junit(tested: Tested, table: Operators) -> str:
     """Return the XML document."""

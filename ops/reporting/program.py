@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from padiff.ops.judging import Finding
     from padiff.ops.table import Call, Row
 
-__all__ = ["array_text", "call_text", "literal", "made_lines", "program_of"]
-
 _TENSOR = {"torch": "torch.tensor({0}, dtype=torch.{1})", "paddle": "paddle.to_tensor({0}, '{1}')"}
 _TRANSPOSED = {"torch": "{0}.permute({1})", "paddle": "{0}.transpose([{1}])"}
 _GRADED = {"torch": "{0}.requires_grad_()", "paddle": "{0}.stop_gradient = False"}
@@ -31,12 +29,6 @@ def program_of(row: Row, case: Case, finding: Finding, frameworks: Iterable[str]
 
     It defines a function for each framework, and calls those that are named on its command line,
     or all of them.
-
-    Args:
-        row: Of the operator.
-        case: What is called.
-        finding: What is shown.
-        frameworks: Whose functions it holds.
     """
     names = list(frameworks)
     lines = [f"# {finding.bucket.name}", "import runpy", "import sys", "", "import numpy as np", ""]

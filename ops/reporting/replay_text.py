@@ -11,8 +11,6 @@ from padiff.comparer.report.escape import printable
 if TYPE_CHECKING:
     from padiff.ops.replaying import Replayed, ReplayedOperator
 
-__all__ = ["replay_to_json", "replay_to_text"]
-
 _SHOWN = 160
 _WIDTH = 122
 """Columns up to the last error."""

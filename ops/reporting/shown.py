@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.ops.table import Row
 
-__all__ = ["shown"]
-
 
 def shown(row: Row, topic: str) -> str:
     """Return what is known of an operator: names, arguments, differences by design."""

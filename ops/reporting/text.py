@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from padiff.ops.searching import Tested
     from padiff.ops.table import Operators
 
-__all__ = ["described", "headline", "said_lines", "to_text"]
-
 _SHOWN = 200
 """Characters of an error."""
 

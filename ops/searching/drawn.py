@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from padiff.ops.table import Row
 
-__all__ = ["HypothesisDraw", "cases_of", "hypothesis"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .running import Pair
 
-__all__ = ["search_all"]
-
 
 def search_all(
     rows: Sequence[Row],

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .running import Pair
 
-__all__ = ["replay", "searched_of"]
-
 
 def replay(cases: Sequence[Case], table: Operators, pair: Pair) -> list[Searched]:
     """Run cases as they are.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from padiff.ops.table import Row
     from padiff.ops.workers import Outcome, Worker
 
-__all__ = ["Pair", "outcomes_of", "run_case", "time_largest"]
-
 _TRIES = 5
 """Cases of which one is to be timed: some are refused."""
 

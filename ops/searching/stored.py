@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from padiff.ops.cases import Case
     from padiff.program.primitives import Array
 
-__all__ = ["Stored", "read_outcomes", "write_outcomes"]
-
 VERSION = 1
 _BITS = {"bfloat16": np.uint16}
 """Dtypes that are stored as their bits."""

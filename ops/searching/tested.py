@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .search import Searched
 
-__all__ = ["Known", "Tested", "read_known"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments
 
-__all__ = ["ROWS"]
-
 _X = "input:x"
 
 

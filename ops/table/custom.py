@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .row import Strategy
 
-__all__ = ["operator", "read_operators"]
-
 
 def operator(
     name: str,

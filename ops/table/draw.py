@@ -7,14 +7,10 @@ not installed. The first of several choices is the simplest: failures are shrunk
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from padiff.ops.cases import Argument, Fill, Layout, Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["Draw"]
 
 T = TypeVar("T")
 
@@ -40,13 +36,7 @@ class Draw(ABC):
         return self.choice((False, True))
 
     def optional(self, arguments: dict[str, Argument], name: str, options: Sequence[T]) -> None:
-        """Add an argument to some, or leave it out.
-
-        Args:
-            arguments: Changed.
-            name: Of the argument.
-            options: Its values.
-        """
+        """Add an argument to some, or leave it out."""
         if self.flag():
             arguments[name] = self.choice(options)  # type: ignore[assignment]
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments
 
-__all__ = ["ROWS"]
-
 _X = "input:x"
 _XY = "input:x other:y"
 _FLOATS = ("float32", "float64")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments, Strategy
 
-__all__ = ["ROWS"]
-
 _XD = "input:x dim:axis"
 _DISTINCT = (Fill.NORMAL,)
 

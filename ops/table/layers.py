@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .row import Arguments, Row
 
-__all__ = ["LAYERS", "Layer"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments, Strategy
 
-__all__ = ["ROWS"]
-
 _NORMAL = (Fill.NORMAL, Fill.SMALL)
 
 

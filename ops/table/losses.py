@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments, Strategy
 
-__all__ = ["ROWS"]
-
 _LABEL = "target:label"
 _REDUCTIONS = ("none", "sum", "mean")
 _LOGITS = (Fill.NORMAL, Fill.SMALL, Fill.WIDE)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments
 
-__all__ = ["ROWS"]
-
 _XD = "input:x dim:axis"
 _WHOLE_TOO = ("float32", "float64", "int64")
 _DTYPES = (Dtype(name="float64"), Dtype(name="int64"))

@@ -23,18 +23,12 @@ from . import (
 if TYPE_CHECKING:
     from .row import Row
 
-__all__ = ["TABLE", "Operators"]
-
 
 class Operators(Mapping[str, "Row"]):
     """Rows by name, in the order of the table."""
 
     def __init__(self, rooms: Mapping[str, tuple[Row, ...]]) -> None:
-        """Join rooms.
-
-        Args:
-            rooms: Rows by topic.
-        """
+        """Join rooms."""
         self._rows: dict[str, Row] = {}
         self._topics: dict[str, str] = {}
         for topic, rows in rooms.items():

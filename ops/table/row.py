@@ -11,8 +11,6 @@ from padiff.ops.cases import Argument, Case
 if TYPE_CHECKING:
     from .draw import Draw
 
-__all__ = ["Arguments", "Call", "Changes", "Difference", "Row", "Strategy", "row"]
-
 Arguments: TypeAlias = Mapping[str, Argument]
 Strategy: TypeAlias = "Callable[[Draw], Arguments]"
 Changes: TypeAlias = Callable[[dict[str, Argument]], dict[str, Argument]]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments, Strategy
 
-__all__ = ["FINITE", "along_axis", "binary", "fixed", "reduction", "unary"]
-
 FINITE = (Fill.NORMAL, Fill.SMALL, Fill.WIDE)
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .draw import Draw
     from .row import Arguments, Strategy
 
-__all__ = ["ROWS"]
-
 _NORMS = ("ortho", "forward", "backward")
 
 

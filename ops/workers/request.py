@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from padiff.ops.table import Call
 
-__all__ = ["held_call", "request_of"]
-
 
 def request_of(case: Case, call: Call, *, repeats: int = 0) -> Request:
     """Return what a worker is asked for a case.

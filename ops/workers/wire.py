@@ -9,8 +9,6 @@ import json
 import os
 from typing import Any
 
-__all__ = ["Closed", "read_message", "write_message"]
-
 _HEAD = 16
 """Bytes that hold the sizes of the two parts of a message."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["Crash", "Error", "Outcome", "Request", "Sent", "Worker"]
-
 _STARTING_S = 300.0
 """What importing a framework may take: minutes on a cold disk."""
 _MAIN = Path(__file__).parent / "main.py"

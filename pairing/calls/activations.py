@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import Matching
     from padiff.pairing.view import View
 
-__all__ = ["has_activations", "output_call", "pair_exchanged", "values_before"]
-
 _REACH = 64
 """So many calls after a layer its activation is looked for."""
 

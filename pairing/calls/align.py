@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gap", "Scores", "align_all", "align_gap", "align_items", "ranked", "uncrossed"]
-
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Scores = Callable[[Places, Places], Floats]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .likeness import Token
 
-__all__ = ["Evidence", "anchors_of", "gather", "token_of"]
-
 Floats = npt.NDArray[np.float64]
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
@@ -123,13 +121,7 @@ def gather(
     candidate: View,
     anchors: tuple[Sequence[int], Sequence[int]],
 ) -> Evidence:
-    """Collect the evidence about two lists of anchor calls.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        anchors: Calls of both.
-    """
+    """Collect the evidence about two lists of anchor calls."""
     sides = list(zip((reference, candidate), anchors, strict=True))
     tokens = [[token_of(view, call) for call in calls] for view, calls in sides]
     words = [[words_of(view.path(call)) for call in calls] for view, calls in sides]

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumpfile import Role
 from padiff.pairing.names import numbers_in, words_of
 from padiff.pairing.result import IN_ORDER, CallPair, ModulePair, PairedBy
-from padiff.pairing.tensors.sketch import alikeness
 
 from .expressed import sole
 from .onesided import OPAQUE
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from padiff.pairing.view import View
 
     from .calls import CallPairs
-
-__all__ = ["Holding", "rate", "rate_calls"]
 
 
 class Holding:
@@ -92,10 +88,8 @@ def _spans(modules: Sequence[ModuleInfo]) -> list[tuple[int, int]]:
 
 _PLACED = 0.05
 """Two containers that share no layer, and are paired by their place alone."""
-_LIKELY = 0.9
-"""Two such calls whose outputs are alike: others may be as alike."""
 _UNSURE = 0.5
-"""Two calls of modules that are no partners, and whose outputs say nothing."""
+"""Two calls of modules that are no partners."""
 _MAX_ALTERNATIVES = 4
 
 
@@ -243,7 +237,7 @@ def rate_calls(
     """Return how sure each pair of calls is.
 
     As sure as the modules are, and certain where the call itself is proven. One instance that runs
-    three times has only one partner among three instances: there outputs decide, or the user.
+    three times has only one partner among three instances: there the user decides.
     """
     known = {(pair.reference, pair.candidate): pair for pair in modules}
     made = []
@@ -252,7 +246,7 @@ def rate_calls(
         rivals: tuple[int, ...] = ()
         if one not in proofs.proven and by is not PairedBy.MAP:
             pair = known.get((reference.calls[one].module, candidate.calls[two].module))
-            share = _by_outputs(reference, one, candidate, two) if pair is None else pair.confidence
+            share = _UNSURE if pair is None else pair.confidence
             doubt = proofs.doubts.get(one)
             if doubt is not None and by is not PairedBy.NAME:
                 share = min(share, IN_ORDER)  # one of several calls, and nothing says which
@@ -266,15 +260,6 @@ def rate_calls(
             )
         )
     return made
-
-
-def _by_outputs(reference: View, one: int, candidate: View, two: int) -> float:
-    """Rate two calls of modules that are no partners."""
-    outputs = reference.select(one, Role.OUTPUT), candidate.select(two, Role.OUTPUT)
-    if not (outputs[0] and outputs[1]):
-        return _UNSURE
-    near = alikeness(reference, outputs[0][0], candidate, outputs[1][0])
-    return max(_UNSURE, min(near or 0.0, _LIKELY))
 
 
 def _same_turn(view: View, call: int, modules: Iterable[int]) -> tuple[int, ...]:

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     Side = tuple[RecordedProgram, Lowered]
     Numbers = tuple[Sequence[int | None], Sequence[int | None]]
 
-__all__ = [
-    "Places",
-    "content_of",
-    "distinct_weights",
-    "flows_of",
-    "sole",
-    "told_by_weights",
-    "weight_numbers",
-]
-
 Places = npt.NDArray[np.int64]
 
 _HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})

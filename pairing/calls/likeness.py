@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["FORBIDDEN", "CallLikeness", "Groups", "Token", "fit"]
-
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 Words = frozenset[str]

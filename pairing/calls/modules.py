@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from .align import Scores
 
-__all__ = ["Nested", "Nesting", "pair_modules", "pair_nesting"]
-
 _MIN_SHARE = 0.5
 _MAX_LEVELS, _MIN_LEVELS = 64, 8
 """So many different containers around a leaf are looked at, of many leaves in deep trees fewer;
@@ -246,12 +244,6 @@ def pair_modules(
 
     A module that ran several times goes to the partner with most of its calls; further instances
     on the other side stay without a partner of their own.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: The paired calls.
-        fixed: Pairs that the user decided.
     """
     pairs = Matching()
     for one, two in fixed:

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
     from .calls import CallPairs
 
-__all__ = [
-    "OPAQUE",
-    "hidden_by_weights",
-    "hidden_reason",
-    "opaque_of",
-    "pair_wholes",
-    "stack_notes",
-    "weight_makers",
-]
-
 _WEIGHT, _FORWARD = Role.WEIGHT, Phase.FORWARD
 """Looking up a member of an enumeration takes ten times as long as a name."""
 _MATRIX, _STACK = 2, 3

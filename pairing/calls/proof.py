@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .calls import CallPairs
     from .expressed import Places
 
-__all__ = ["Doubt", "OwnEvidence", "Proofs", "own_evidence", "prove"]
-
 _UNSURE = 0.5
 """Where not even the order of execution speaks for a pair, another partner is as likely."""
 _MAX_RIVALS = 4
@@ -48,12 +46,6 @@ class OwnEvidence:
     """Number for the weights of each call, -1 where no call of the other side has such."""
     told: Mapping[int, int]
     """By rank the one call of the other side that can be meant."""
-
-    @property
-    def proven(self) -> set[int]:
-        """The reference calls that are paired with the one that can be meant."""
-        found = self.told.items()
-        return {self.layers[0][one] for one, two in found if self.partners[one] == two}
 
 
 def own_evidence(views: tuple[View, View], calls: CallPairs) -> OwnEvidence:

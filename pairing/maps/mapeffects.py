@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .mapped import Mapped
 
-__all__ = ["hidden_calls", "ignored_records", "mapped_layouts", "unused_entries", "without_ignored"]
-
 FROM_MAP = "layout from the map file"
 """What is noted at a pair whose layout the user stated."""
 _INPUTS = frozenset({Role.INPUT, Role.GRAD_INPUT})

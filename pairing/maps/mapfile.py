@@ -47,16 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = [
-    "IgnoreEntry",
-    "LayoutEntry",
-    "MapFile",
-    "PairEntry",
-    "RanksEntry",
-    "WeightEntry",
-    "read_map",
-]
-
 KINDS = ("input", "output", "grad_input", "grad_output", "weight", "buffer")
 """What an entry may speak of; a weight's gradient and moments lie as it does."""
 _PLACEMENT = re.compile(r"R|S\(\d{1,2}(;[1-9]\d{0,5})?\)|P\((sum|avg|max|min)\)")

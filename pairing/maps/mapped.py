@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .mapfile import IgnoreEntry, LayoutEntry, MapFile, PairEntry
     from .pattern import PathPattern
 
-__all__ = ["Captured", "Mapped", "ModuleLookup", "apply_map"]
-
 Captured = tuple[tuple[str, str], ...]
 """What a pattern captured, by name."""
 _MAX_SHOWN = 3

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Matching = Callable[[PathPattern], dict[int, Captured]]
 
-__all__ = ["pairing_to_toml"]
-
 _MAX_ALONE = 1000
 """With more modules alone than this on one side, nothing is suggested."""
 

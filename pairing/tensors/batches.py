@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import Matching, ModulePair
     from padiff.pairing.view import View
 
-__all__ = ["with_batches"]
-
 Shape = tuple[int, ...]
 MOST_CALLS = 64
 """More calls than that for one of the other side are not looked into."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import RecordPair
     from padiff.pairing.view import View
 
-__all__ = ["layouts_between", "with_layouts"]
-
 Shape = tuple[int, ...]
 _RESHAPE = Rule.parse("reshape")
 _NEAR = 0.5

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing.view import View
 
-__all__ = ["Parts"]
-
 Keys = npt.NDArray[np.unsignedinteger[Any]]
 
 MOST_ELEMENTS = 1 << 22

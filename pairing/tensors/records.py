@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import ModulePair
     from padiff.pairing.view import View
 
-__all__ = [
-    "pair_call_records",
-    "pair_container_outputs",
-    "pair_root_records",
-    "unmatched_records",
-]
-
 _OUTPUTS = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 _CALL_ROLES = tuple(sorted(CALL_ROLES))
 _TENSOR_OF = {Role.GRAD_INPUT: Role.INPUT, Role.GRAD_OUTPUT: Role.OUTPUT}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .sampled import Elements
 
-__all__ = ["MAX_AXES", "Reorders", "is_promised", "orders_of", "squeezed"]
-
 _GIVEN = frozenset({Role.OUTPUT, Role.GRAD_OUTPUT})
 
 

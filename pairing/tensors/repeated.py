@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
-__all__ = [
-    "Repetition",
-    "assume_repetition",
-    "find_repetition",
-    "may_be_part",
-    "may_repeat",
-    "part_of",
-]
-
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 _MAX_AXES = 6

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import ValueInfo
     from padiff.pairing.side import Side
 
-__all__ = [
-    "EQUAL",
-    "LEAST_SAMPLE",
-    "Elements",
-    "Matched",
-    "distance",
-    "elements_of",
-    "elements_of_both",
-    "holds_all",
-    "match_elements",
-]
-
 Array = npt.NDArray[Any]
 Positions = npt.NDArray[np.int64]
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo, Role, Statistics
     from padiff.pairing.view import View
 
-__all__ = ["Sketches", "alikeness", "closeness", "is_telling", "sketches_of"]
-
 Floats = npt.NDArray[np.float64]
 _SCALE = 20.0
 """A mean relative distance of 1/20 between the statistics counts as nothing in common."""

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.view import View
 
-__all__ = [
-    "arguments_of",
-    "by_argument",
-    "is_counter",
-    "is_same_state",
-    "order_notes",
-    "pair_slots",
-    "plain_slot",
-    "split_slot",
-]
-
 _MAX_SCORED = 4096
 """More pairs of slots than this, and only those of one name or of about one place are scored."""
 _REACH = 8

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import Matching
     from padiff.pairing.view import View
 
-__all__ = ["pair_joined", "pair_packed", "pair_strays"]
-
 _MATRIX = 2
 _ROLES = (Role.OUTPUT, Role.GRAD_OUTPUT)
 
@@ -234,13 +232,7 @@ class _Stray:
 
 
 def pair_strays(reference: View, candidate: View, pairs: Sequence[RecordPair]) -> list[RecordPair]:
-    """Pair what is left of the values of calls by their elements, forward and backward apart.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        pairs: What is paired already.
-    """
+    """Pair what is left of the values of calls by their elements, forward and backward apart."""
     judged = (
         {reference.records[record].value for pair in pairs for record in pair.reference},
         {candidate.records[pair.candidate].value for pair in pairs},

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit
 
-__all__ = ["cells_in", "exploded", "freed", "recurrent_parts", "with_vectors_apart"]
-
 _CELLS = {"lstm": "lstm_cell", "gru": "gru_cell", "rnn": "rnn_cell"}
 _RUNNERS = frozenset({"cell_runner", "cell_runner2"})
 _GATES = {4: "lstm_cell", 3: "gru_cell", 1: "rnn_cell"}

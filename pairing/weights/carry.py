@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPlan
 
-__all__ = ["carry"]
-
 
 def carry(
     plan: WeightPlan, reference: Side, candidate: Side, arrays: Mapping[str, Array]

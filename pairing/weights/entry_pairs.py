@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, UnitPair
 
-__all__ = ["SQUARE", "EntryPairs", "bare_matrices", "holds"]
-
 _MATRIX = 2
 _UNSURE, _LIKELY = 0.3, 0.6
 SQUARE = "square, and the class does not say which way it lies"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Make = Callable[[Entry, Entry], WeightPair | None]
 
-__all__ = ["TURNS", "is_magnitude", "norm_doubt", "pair_likest", "possible_rules", "square_rules"]
-
 _RESHAPE = Rule.parse("reshape")
 _TRANSPOSE = Rule.parse("transpose")
 _TURN = Rule.parse("permute 0 2 1")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from .owned import Owned
 
-__all__ = ["Absorbed", "absorbed", "find_folds", "without_folded"]
-
 _NORM = "batch_norm"
 _PRODUCTS = ("linear", "conv")
 _RATIO = 1e-3

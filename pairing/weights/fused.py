@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     Size = tuple[int, tuple[int, ...]]
     Side = tuple[Inventory, Sequence[Unit], Mapping[int, int]]
 
-__all__ = ["NOT_EMPTY", "Fused", "pair_fused"]
-
 _NAMED, _GUESS = 0.6, 0.3
 _MOST_SHOWN = 8
 _UNTOLD = "fused; only equal values, a run or a map can tell the layout"

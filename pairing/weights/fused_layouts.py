@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     Numbers = Mapping[str, int | str]
 
-__all__ = [
-    "GATED",
-    "MANY_PARTS",
-    "ROWS",
-    "Layout",
-    "Parts",
-    "Row",
-    "are_held",
-    "doubted",
-    "heads_around",
-    "layouts_of",
-    "pairs_under",
-    "rows_of",
-]
-
 MANY_PARTS = 4
 """So many parts or more are not tried in every order."""
 _MATRIX = 2

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from padiff.pairing.result import PairedBy, SideName
     from padiff.pairing.side import Side
 
-__all__ = ["Entry", "Inventory", "Unit", "UnitPair", "inventory_of"]
-
 _PLAIN = Form(class_name="", exact={})
 _MAX_LEVELS = 64
 """So many modules around a unit are looked at."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
-__all__ = ["MOVED", "choose_within", "pair_lone", "pair_moved"]
-
 _GUESS, _LIKELY, _NAMED = 0.3, 0.6, 0.7
 _MOST = 4
 """Of so many that nothing tells apart, every order is tried: 24."""
@@ -87,10 +85,6 @@ def choose_within(
     """Let a run decide between parameters of one size in one class that are paired by their order.
 
     That the class is its partner's says nothing of which of them is which, unless their names do.
-
-    Args:
-        sides: Both sides.
-        pairs: All that are paired.
 
     Returns:
         The pairs, those in question in their first way, and what can be decided.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["Owned", "pair_owned", "with_copies"]
-
 Kind = tuple[Role, Phase, str]
 """Role, phase, and the name of an optimizer's tensor."""
 

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from math import prod
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import Role
+from padiff.dumpfile import ConfigError, Role
 from padiff.dumpfile.bulk import collector_paused
 from padiff.pairing.kinds import KINDS, public_name
 from padiff.pairing.maps.mapfile import MapFile
+from padiff.pairing.maps.mapped import Mapped, apply_map
 from padiff.pairing.names import likeness, words_of
-from padiff.pairing.result import ModulePair, SideName
+from padiff.pairing.result import ModulePair, PairedBy, SideName
+from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.side import folded_weights
 
 from .apart import with_vectors_apart
-from .entry_pairs import EntryPairs, bare_matrices
-from .entry_rules import is_magnitude
+from .entry_pairs import SQUARE, EntryPairs, bare_matrices
+from .entry_rules import TURNS, is_magnitude
 from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
 from .lone import choose_within, pair_lone, pair_moved
 from .settled import unneeded_weights, without_own_tables
 from .stacked import pair_stacked
-from .turned import turn_choices, turned_alike
+from .standing import unnumbered
 from .unit_pairs import UnitSearch
-from .weight_map import MappedWeights, apply_weight_map, without
-from .weight_plan import SURE, TIED, UNNEEDED, WeightAlone, WeightPair, WeightPlan
+from .weight_plan import (
+    SURE,
+    TIED,
+    UNNEEDED,
+    WeightAlone,
+    WeightChoice,
+    WeightPair,
+    WeightPlan,
+    WeightWay,
+)
 from .weight_rules import is_passive, registered_classes, unused_rules
 from .weight_text import weight_name
 
@@ -36,9 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import RecordInfo
+    from padiff.pairing.maps.mapfile import WeightEntry
+    from padiff.pairing.maps.pattern import PathPattern
     from padiff.pairing.side import Side
 
-__all__ = ["plan_weights"]
 
 _MAX_CLOSEST = 3
 _MAX_LOOKS = 200_000
@@ -298,3 +309,233 @@ def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool
     if is_magnitude(entry):
         return "no partner along the same axis of weight_norm: another function", True
     return "no partner of this kind and shape", True
+
+
+Holder = tuple[str, str]
+"""Class, and the name of a parameter in it."""
+_CUBE = 3
+_TOLD = 0.7
+
+
+def turn_choices(candidate: Inventory, pairs: Iterable[WeightPair]) -> Iterator[WeightChoice]:
+    """Yield a choice for each pair of which only the rule is open."""
+    entries: dict[int, tuple[Unit, Entry]] = {}
+    for pair in pairs:
+        rules = [pair.rule, *(one.rule for one in pair.alternatives)]
+        is_open = (pair.is_ambiguous or pair.note == SQUARE) and len(rules) > 1
+        if not is_open or not _is_own_doubt(pair) or not all(map(_only_turns, rules)):
+            continue
+        if not entries:
+            entries = {e.record.id: (unit, e) for unit in candidate.units for e in unit.entries}
+        unit, entry = entries[pair.candidate]
+        if entry.is_alias:
+            continue
+        is_stack = len(entry.shape) == _CUBE  # all stacks of all blocks are decided together
+        name = unit.path or unit.module.class_name if is_stack else entry.name
+        ways = (
+            WeightWay(label=str(rule), pairs=(replace(pair, rule=rule),), is_usual=True)
+            for rule in rules
+        )
+        yield WeightChoice(name=unnumbered(name), ways=tuple(ways))
+
+
+def turned_alike(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> list[WeightPair]:
+    """Lay square matrices of users' own classes as others lie that have this name there.
+
+    Of stacks of matrices, all of a class lie alike, whatever their names.
+    """
+    if not any(pair.note == SQUARE for pair in pairs):
+        return list(pairs)
+    tables = [_holders(side) for side in sides]
+    lain: dict[tuple[Holder, ...], set[Rule]] = {}
+    for pair in pairs:
+        if _is_matrix(sides[1], pair) and pair.note != SQUARE:
+            lain.setdefault(_of(sides[1], tables, pair), set()).add(pair.rule)
+    found = []
+    for pair in pairs:
+        rules = lain.get(_of(sides[1], tables, pair), set()) if pair.note == SQUARE else set()
+        rule = next(iter(rules)) if len(rules) == 1 else None
+        is_told = rule in {pair.rule, *(one.rule for one in pair.alternatives)}
+        sure = max(pair.confidence, _TOLD)
+        told = replace(pair, rule=rule or pair.rule, confidence=sure, alternatives=(), note="")
+        found.append(told if is_told and _is_own_doubt(pair) else pair)
+    return found
+
+
+def _is_own_doubt(pair: WeightPair) -> bool:
+    """Return whether nothing but its rule is open."""
+    return all(other.reference == pair.reference for other in pair.alternatives)
+
+
+def _holders(side: Inventory) -> dict[int, Holder]:
+    """Return the class of the module that holds each parameter, and the name there."""
+    return {
+        entry.record.id: (unit.module.class_path, entry.local)
+        for unit in side.units
+        for entry in unit.entries
+    }
+
+
+def _of(
+    candidate: Inventory, tables: Sequence[Mapping[int, Holder]], pair: WeightPair
+) -> tuple[Holder, ...]:
+    """Return what matrices that lie alike have in common."""
+    holders = tables[0][pair.reference[0]], tables[1][pair.candidate]
+    axes = len(candidate.side.index.records[pair.candidate].shape)
+    return tuple((kind, "" if axes == _CUBE else name) for kind, name in holders)
+
+
+def _is_matrix(candidate: Inventory, pair: WeightPair) -> bool:
+    """Return whether the shape of a matrix or of a stack of them says which way it lies."""
+    shape = candidate.side.index.records[pair.candidate].shape
+    return len(shape) in TURNS and len(pair.reference) == 1 and len(set(shape[-2:])) > 1
+
+
+def _only_turns(rule: Rule) -> bool:
+    return rule.is_identity or rule in TURNS.values()
+
+
+_TRANSPOSE = Rule.parse("transpose")
+_RESHAPE = Rule.parse("reshape")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedWeights:
+    """What a map file settles about weights."""
+
+    pairs: tuple[WeightPair, ...] = ()
+    modules: tuple[ModulePair, ...] = ()
+    ignored: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    """Reasons why a weight may stay alone, by module id, of the reference and of the candidate."""
+    notes: tuple[str, ...] = ()
+    """Entries that had no effect."""
+
+
+def apply_weight_map(sides: tuple[Inventory, Inventory], map_file: MapFile) -> MappedWeights:
+    """Find the parameters and modules that a map file means.
+
+    Raises:
+        ConfigError: Entries match nothing, several, or have rules that do not fit; all are listed.
+    """
+    modules = (sides[0].side.index.modules, sides[1].side.index.modules)
+    problems: list[str] = []
+    notes: list[str] = []
+    hint: str | None = (
+        "padiff show DUMP prints the paths; a weight's name is its module's path, a dot and its "
+        "own name"
+    )
+    try:
+        mapped = apply_map(map_file, *modules)
+    except ConfigError as error:
+        problems += error.details
+        hint = error.hint
+        mapped = Mapped()
+    pairs: dict[int, WeightPair] = {}
+    for entry in map_file.weights:
+        try:
+            found = _pairs(sides, entry)
+        except ConfigError as error:
+            problems.append(f"{entry.name}: {error.message}")
+            continue
+        if all(pair.candidate in pairs for pair in found):
+            notes.append(f"map entry {entry.name} is unused: earlier entries make these weights")
+        for pair in found:
+            pairs.setdefault(pair.candidate, pair)
+    if problems:
+        raise ConfigError(
+            f"cannot apply map file {map_file.source!r}",
+            details=tuple(problems),
+            hint=hint,
+        )
+    return MappedWeights(
+        pairs=tuple(pairs.values()),
+        modules=tuple(
+            ModulePair(reference=one, candidate=two, paired_by=PairedBy.MAP)
+            for one, two in mapped.pairs
+        ),
+        ignored=(
+            {**mapped.inside[0], **mapped.ignored[0]},
+            {**mapped.inside[1], **mapped.ignored[1]},
+        ),
+        notes=(*mapped.notes, *notes),
+    )
+
+
+def without(side: Inventory, records: frozenset[int]) -> Inventory:
+    """Return the inventory without some entries, and without the units that they leave empty."""
+    if not records:
+        return side
+    units = [
+        replace(unit, entries=tuple(e for e in unit.entries if e.record.id not in records))
+        for unit in side.units
+    ]
+    return replace(side, units=tuple(unit for unit in units if unit.entries))
+
+
+def _pairs(sides: tuple[Inventory, Inventory], entry: WeightEntry) -> list[WeightPair]:
+    targets = _matching(sides[1], entry.candidate)
+    found = []
+    for target, captured in targets:
+        sources = []
+        for pattern in entry.reference:
+            fitting = [one for one, other in _matching(sides[0], pattern) if other == captured]
+            if len(fitting) != 1:
+                raise ConfigError(
+                    f"{pattern.text!r} matches {len(fitting)} weights of the reference for "
+                    f"{target.name!r}, expected one"
+                )
+            sources.append(fitting[0])
+        found.append(
+            WeightPair(
+                reference=tuple(one.record.id for one in sources),
+                candidate=target.record.id,
+                rule=_rule(entry, sources, target),
+                paired_by=PairedBy.MAP,
+            )
+        )
+    return found
+
+
+def _matching(side: Inventory, pattern: PathPattern) -> list[tuple[Entry, dict[str, str]]]:
+    found = []
+    for unit in side.units:
+        for entry in unit.entries:
+            captured = pattern.match(entry.name)
+            if captured is not None:
+                found.append((entry, captured))
+    if not found:
+        raise ConfigError(f"no weight of the {side.name} matches {pattern.text!r}")
+    return found
+
+
+def _rule(entry: WeightEntry, sources: Sequence[Entry], target: Entry) -> Rule:
+    """Take the user's rule; without one, that of the classes, or what the shapes demand."""
+    shapes = [one.shape for one in sources]
+    if entry.rule is not None:
+        found = entry.rule.shape_of(shapes, target.shape)
+        if found != target.shape:
+            others = _fitting(sources, target, (*filter(None, [entry.rule.inverse]),))
+            raise ConfigError(
+                f"the rule {str(entry.rule)!r} makes {found} of "
+                f"{' and '.join(map(str, shapes))}, expected {target.shape} for {target.name!r}"
+                + (f"; {str(others[0])!r} would fit" if others else "")
+            )
+        return entry.rule
+    options = _fitting(sources, target)
+    if options:
+        return options[0]
+    raise ConfigError(
+        f"{' and '.join(map(str, shapes))} does not fit {target.shape} for {target.name!r}: "
+        "write a rule"
+    )
+
+
+def _fitting(sources: Sequence[Entry], target: Entry, first: Sequence[Rule] = ()) -> list[Rule]:
+    """List the usual rules that make the target's shape, that of the classes first."""
+    inverse = sources[0].rule.inverse
+    known = [] if inverse is None else [inverse.then(target.rule)]
+    options = [*known, *first, IDENTITY, _TRANSPOSE, _RESHAPE]
+    shapes = [one.shape for one in sources]
+    return [option for option in options if option.fits(shapes, target.shape)]

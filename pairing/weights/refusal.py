@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["draw_problems", "example_of"]
-
 
 def example_of(plan: WeightPlan, reference: Side, candidate: Side) -> tuple[str, ...]:
     """Write the map entries that say what the plan would take for what is ambiguous.

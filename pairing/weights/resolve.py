@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .inventory import Unit
 
-__all__ = ["LIKELY", "MAX_OTHERS", "resolve", "told_by_words"]
-
 Words = frozenset[str]
 Group = tuple[Words, bool, Words]
 """The words that count, whether they name a norm, and those that say where it stands."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .inventory import Entry, Inventory
     from .weight_plan import WeightPair, WeightPlan
 
-__all__ = ["settled_by_content", "unneeded_weights", "without_own_tables", "without_unsaved"]
-
 _TOLD = frozenset({PairedBy.VALUE, PairedBy.MAP})
 """What says of two buffers that they are the same thing, whatever they hold."""
 
@@ -147,10 +145,6 @@ def without_own_tables(
     One author keeps the logarithm of a decay, another the decay: a size does not tell that they are
     the same thing, as it may of the codes of two codebooks. A table that the reference's
     constructor computed, or that a formula makes of the reference's, is the candidate's own.
-
-    Args:
-        sides: Both sides.
-        pairs: Of the plan.
 
     Returns:
         The other pairs, and notes.

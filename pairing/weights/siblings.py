@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair
 
-__all__ = ["Siblings", "changed_layers", "exchanges", "grounded", "met_siblings", "siblings_of"]
-
 _FEW, _MANY = 4, 12
 """Of more siblings there are more orders than are tried; of more yet, more places."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from .unit_pairs import UnitSearch
     from .weight_plan import WeightPair
 
-__all__ = ["pair_stacked"]
-
 _TOLD, _LIKELY, _GUESS = 0.8, 0.6, 0.3
 _CUBE = 3
 _MAX_FAMILIES = 6

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from .inventory import Unit
     from .weight_rules import Form
 
-__all__ = ["GATES", "Standing", "by_host", "owned_by", "ranks_of", "unnumbered", "with_gates"]
-
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"(.*?)_?(\d{1,15})([a-z]?)", re.DOTALL)
 

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightPair
 
-__all__ = [
-    "Meeting",
-    "changed",
-    "errors_at",
-    "first_input",
-    "kind_of_layer",
-    "layers_given",
-    "meetings_of",
-    "moved_to",
-    "open_layers",
-    "partner_by_input",
-    "partners_by_input",
-    "told_by",
-]
-
 _MOST = 64
 """So many values that differ between two runs are looked at, the first ones."""
 _NEAR, _NEAR_HALF = 1e-3, 3e-2

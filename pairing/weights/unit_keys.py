@@ -15,27 +15,6 @@ from .standing import unnumbered
 if TYPE_CHECKING:
     from padiff.dumpfile import ModuleInfo
 
-__all__ = [
-    "Key",
-    "bulk",
-    "by_content",
-    "by_path",
-    "by_scope",
-    "by_stride",
-    "by_value",
-    "extremes_of",
-    "is_own_stack",
-    "loose",
-    "nearest",
-    "of_forms",
-    "paths_of",
-    "remembered",
-    "strict",
-    "stride_of",
-    "told_strides",
-    "value_key",
-]
-
 Key = Callable[[Inventory, Unit], Any]
 """Returns something hashable; None for units that have no partner by it."""
 _MATRIX = 2

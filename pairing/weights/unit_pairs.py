@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from .inventory import Entry, Inventory, Unit
 
-__all__ = ["UnitSearch"]
-
 Numbers = npt.NDArray[np.int64]
 _MAX_MET, _MIN_LEVELS = 1_000_000, 8
 """So many meetings of two modules around paired units are counted, about; at least so many

@@ -13,20 +13,6 @@ if TYPE_CHECKING:
 
     from padiff.pairing.result import PairedBy
 
-__all__ = [
-    "ASSUMED",
-    "OTHERWISE",
-    "SURE",
-    "TIED",
-    "UNNEEDED",
-    "Alternative",
-    "WeightAlone",
-    "WeightChoice",
-    "WeightPair",
-    "WeightPlan",
-    "WeightWay",
-]
-
 SURE = 0.5
 """A pair of less confidence is ambiguous."""
 _DISPUTED = 0.3

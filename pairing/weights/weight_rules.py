@@ -34,19 +34,6 @@ if TYPE_CHECKING:
 
     from padiff.dumpfile import ModuleInfo
 
-__all__ = [
-    "ClassRule",
-    "Form",
-    "Held",
-    "forget_class",
-    "form_of",
-    "is_passive",
-    "register_class",
-    "registered_classes",
-    "rule_for",
-    "unused_rules",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
     from .weight_plan import WeightAlone, WeightPair, WeightPlan
 
-__all__ = [
-    "NUMBER",
-    "WeightError",
-    "closest_of",
-    "comment",
-    "entry",
-    "kinds_of",
-    "names_of",
-    "plan_to_toml",
-    "problems_of",
-    "quoted",
-    "weight_name",
-    "with_captures",
-]
-
 _SHORT = {'"': '\\"', "\\": "\\\\"}
 _BMP = 0xFFFF
 _UNSAFE = re.compile(r"[^ !#-\[\]-~]")
@@ -109,12 +94,7 @@ def folded_names(names: Iterable[str]) -> str:
 
 
 def kinds_of(pairs: Iterable[WeightPair], candidate: Side) -> list[WeightKind]:
-    """Group pairs by where their modules are, the numbers of blocks aside.
-
-    Args:
-        pairs: Of a plan.
-        candidate: Whose records they are of.
-    """
+    """Group pairs by where their modules are, the numbers of blocks aside."""
     groups: dict[tuple[object, ...], list[WeightPair]] = {}
     for pair in pairs:
         record = candidate.index.records[pair.candidate]

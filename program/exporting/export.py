@@ -16,7 +16,6 @@ from padiff.program.graph import Operator
 from padiff.program.lowering import TABLES, Lowered, Node, lower
 
 from .graph import Case, GraphBuilder, Operand
-from .modelfile import Port, model_bytes
 from .rules import OPSET, RULES
 
 if TYPE_CHECKING:
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from padiff.program.primitives import Array
     from padiff.program.read import RecordedProgram
 
-__all__ = ["LARGEST_MODEL_BYTES", "Exported", "export_onnx"]
+    from .graph import NodeSpec
+
 
 LARGEST_MODEL_BYTES = (2 << 30) - (64 << 20)
 """Elements in one file: protobuf ends at 2 GiB, and nodes need room."""
@@ -299,3 +299,85 @@ def _attribute(value: object) -> object:
     if isinstance(value, tuple) and all(type(part) is int for part in value):
         return value
     return json.dumps(value, default=str)
+
+
+IR_VERSION = 8
+"""The oldest that knows the opset: what reads newer ones reads it, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A value with its type: an input, an output, or one inside."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def model_bytes(
+    graph: GraphBuilder,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    infos: Sequence[Port],
+    *,
+    opset: int,
+    name: str,
+) -> bytes:
+    """Return a graph as the content of a file of ONNX.
+
+    Raises:
+        ConfigError: onnx is not installed.
+    """
+    try:
+        from onnx import helper, numpy_helper  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise ConfigError(
+            "cannot export: onnx is not installed", hint="pip install 'padiff-align[onnx]'"
+        ) from error
+
+    def port(one: Port) -> Any:
+        kind = helper.np_dtype_to_tensor_dtype(one.dtype)
+        return helper.make_tensor_value_info(one.name, kind, one.shape)
+
+    made = helper.make_graph(
+        [_node(helper, node) for node in graph.nodes],
+        name,
+        [port(one) for one in inputs],
+        [port(one) for one in outputs],
+        [numpy_helper.from_array(array, key) for key, array in graph.initializers.items()],
+        value_info=[port(one) for one in infos],
+    )
+    domains = sorted({node.domain for node in graph.nodes} - {""})
+    model = helper.make_model(
+        made,
+        opset_imports=[
+            helper.make_opsetid("", opset),
+            *(helper.make_opsetid(domain, 1) for domain in domains),
+        ],
+        producer_name="padiff",
+        ir_version=IR_VERSION,
+    )
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
+
+
+def _node(helper: Any, node: NodeSpec) -> Any:
+    found = helper.make_node(
+        node.op_type,
+        node.inputs,
+        node.outputs,
+        name=node.name,
+        doc_string=node.remark,
+        domain=node.domain,
+    )
+    for key, value in sorted(node.attributes.items()):
+        found.attribute.append(_node_attribute(helper, key, value))
+    return found
+
+
+def _node_attribute(helper: Any, key: str, value: Any) -> Any:
+    if hasattr(value, "itemsize"):  # a dtype, of Cast
+        value = helper.np_dtype_to_tensor_dtype(value)
+    if isinstance(value, tuple):
+        return helper.make_attribute(key, list(value), attr_type=7)  # AttributeProto.INTS
+    return helper.make_attribute(key, value)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from padiff.program.primitives import Array, Kind, Spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-__all__ = ["Case", "GraphBuilder", "NodeSpec", "Operand"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,11 +36,7 @@ class GraphBuilder:
     """Nodes, constants and the names of all of them."""
 
     def __init__(self, float_dtype: np.dtype[Any]) -> None:
-        """Begin without nodes.
-
-        Args:
-            float_dtype: That of all floating-point values.
-        """
+        """Begin without nodes."""
         self.nodes: list[NodeSpec] = []
         self.initializers: dict[str, Array] = {}
         self.label = self.remark = ""

@@ -17,8 +17,6 @@ from padiff.program.primitives import Kind, broadcast
 if TYPE_CHECKING:
     from .graph import Case
 
-__all__ = ["OPSET", "RULES", "Rule"]
-
 OPSET = 18
 LARGEST_INDEX = 2**20
 """Indices that are written out for the windows of one axis."""

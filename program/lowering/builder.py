@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from padiff.program.primitives import VOCABULARY, Array, Kind, Spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Builder", "Node", "NotLoweredError", "Operand", "Term"]
 
 LARGEST_NODES = 20_000
 """Primitives that one operator may become: an unrolled loop of a hostile length ends here."""

@@ -16,8 +16,6 @@ from .overwriting import OVERWRITE, Overwriting
 if TYPE_CHECKING:
     from .rules import Table
 
-__all__ = ["Lowered", "lower"]
-
 Adapted: TypeAlias = Callable[[Operator, Mapping[int, tuple[int, ...]]], Operator]
 
 DEEPEST_ARGUMENT = 32

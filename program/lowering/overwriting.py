@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .builder import Builder, Term
 
-__all__ = ["OVERWRITE", "Overwriting", "is_view"]
-
 OVERWRITE = "padiff.overwrite"
 """The recorder's own operator: a value, and what was written in its memory since, in order."""
 _VIEWS = frozenset({

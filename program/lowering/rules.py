@@ -41,8 +41,6 @@ from padiff.program.graph import ValueRef
 
 from .builder import Builder, NotLoweredError, Term
 
-__all__ = ["KEPT", "Arguments", "Result", "Row", "Rule", "Table", "row"]
-
 _NO_SETTINGS = frozenset({"dtype", "place", "seed"})
 """Arguments of operators that draw which say nothing of the distribution."""
 
@@ -65,12 +63,7 @@ class Arguments:
             raise AttributeError(name) from None
 
     def at(self, index: int, **more: object) -> Arguments:
-        """Return the arguments with one part of each that is a list.
-
-        Args:
-            index: Which part.
-            more: Further arguments.
-        """
+        """Return the arguments with one part of each that is a list."""
         parts = {
             name: value[index] if isinstance(value, tuple) else value
             for name, value in self._values.items()
@@ -241,11 +234,6 @@ class Table:
     ) -> list[tuple[str, Any]]:
         """Return the arguments of an operator by the names of its row's signature.
 
-        Args:
-            name: Of the operator.
-            positional: As recorded.
-            keywords: As recorded.
-
         Returns:
             Those that the operator was given or that have defaults; those given by name for an
             operator without a row.
@@ -259,11 +247,6 @@ class Table:
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the arguments of an operator that are not defaults, by its row's signature.
-
-        Args:
-            name: Of the operator.
-            positional: As recorded.
-            keywords: As recorded.
 
         Raises:
             NotLoweredError: There is no row, or the arguments do not fit its signature.
@@ -282,11 +265,6 @@ class Table:
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
     ) -> list[tuple[str | None, Any]]:
         """Return the arguments of an operator that are not the defaults of its row's signature.
-
-        Args:
-            name: Of the operator.
-            positional: As recorded.
-            keywords: As recorded.
 
         Returns:
             Each with its name; None where it stands by position. Arguments of an operator

@@ -13,8 +13,6 @@ from .paddle_table import PADDLE
 from .rules import Table
 from .torch_table import TORCH
 
-__all__ = ["TABLES", "TABLE_GROUP"]
-
 TABLE_GROUP = "padiff.tables"
 """Entry-point group by which another package brings the table of its adapter.
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .builder import Node
     from .lower import Lowered
 
-__all__ = ["unrolled"]
-
 RECURRENT = "recurrent"
 
 

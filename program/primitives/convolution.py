@@ -14,8 +14,6 @@ import numpy as np
 
 from .spec import Array, Kind, Primitive, Spec, check, promote
 
-__all__ = ["PRIMITIVES"]
-
 LARGEST_DIMENSIONS = 3
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from . import special
 from .spec import Array, Infer, Kind, Primitive, Spec, broadcast, check, float_kind, promote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["PRIMITIVES", "WORK_OF_A_FUNCTION", "sigmoid"]
 
 WORK_OF_A_FUNCTION = 20
 """Cost of one transcendental function in multiplications, measured for exp and erf in numpy."""

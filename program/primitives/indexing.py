@@ -6,18 +6,13 @@ Indices may be negative down to minus the size; others raise ``ProgramError`` wh
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from padiff.dumpfile import ProgramError
 
 from .spec import Array, Kind, Primitive, Spec, axis_of, broadcast, check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["PRIMITIVES"]
 
 
 def _inside(index: Array, size: int) -> Array:

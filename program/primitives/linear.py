@@ -12,8 +12,6 @@ from padiff.dumpfile import ProgramError
 
 from .spec import Array, Kind, Primitive, Spec, axis_of, broadcast, check, float_kind, promote
 
-__all__ = ["PRIMITIVES"]
-
 
 def _matmul_spec(x: Spec, y: Spec) -> Spec:
     """Matrices in the last two axes; the others broadcast."""

@@ -14,8 +14,6 @@ import numpy as np
 from .elementwise import sigmoid
 from .spec import Array, Kind, Primitive, Spec, check
 
-__all__ = ["PRIMITIVES"]
-
 _GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 _WORK_A_GATE = 40
 

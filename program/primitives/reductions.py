@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from .elementwise import WORK_OF_A_FUNCTION
 from .spec import Array, Kind, Primitive, Spec, axis_of, check, normal_axes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["PRIMITIVES"]
 
 SHORT_AXIS = 32
 """Axes up to this length are reduced slice by slice: numpy is slow on short inner axes."""

@@ -18,8 +18,6 @@ from .spec import (
     promote,
 )
 
-__all__ = ["PRIMITIVES"]
-
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     check(isinstance(shape, tuple), "a tuple of sizes", shape)

@@ -11,21 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Array",
-    "Infer",
-    "Kind",
-    "Primitive",
-    "ShapeError",
-    "Spec",
-    "axis_of",
-    "broadcast",
-    "check",
-    "float_kind",
-    "normal_axes",
-    "promote",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 LARGEST_NDIM = 32

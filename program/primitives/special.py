@@ -12,18 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "LARGEST_ORDER",
-    "bessel_i0e",
-    "bessel_i1e",
-    "digamma",
-    "erf",
-    "erfc",
-    "erfinv",
-    "lgamma",
-    "polygamma",
-]
-
 _Floats: TypeAlias = npt.NDArray[Any]
 
 LARGEST_ORDER = 64

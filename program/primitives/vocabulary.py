@@ -9,8 +9,6 @@ from . import convolution, elementwise, indexing, linear, recurrent, reductions,
 if TYPE_CHECKING:
     from .spec import Primitive
 
-__all__ = ["ELEMENTWISE", "VOCABULARY"]
-
 VOCABULARY: dict[str, Primitive] = {
     primitive.name: primitive
     for room in (elementwise, reductions, shapes, indexing, linear, convolution, recurrent)

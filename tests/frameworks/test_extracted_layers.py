@@ -10,7 +10,8 @@ import pytest
 from padiff.comparer.extracting.extract import extract
 from padiff.dumper.recording.recorder import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import parse_target
 from tests.support.command import run_python
 

@@ -14,7 +14,8 @@ from padiff.comparer import CompareSettings, Comparison, Kind, compare
 from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.feedphase import FeedPhase
 from padiff.dumper.runs.inputs import parse_input
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import ConfigError, Phase, Role, open_dump
 

@@ -194,4 +194,6 @@ def test_a_vector_beside_a_layer_and_a_bias_agree(
 
     result = compared(reference, candidate, tmp_path, ROWS)
 
+    step = result.steps[0]
     assert result.verdict is Verdict.MATCH, result.reasons
+    assert step.coverage_reference.fraction == step.coverage_candidate.fraction == 1.0

@@ -13,7 +13,8 @@ import padiff
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import ConfigError, Role, open_dump
 

@@ -10,7 +10,8 @@ import pytest
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.dumper.recording.recorder import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Role, open_dump
 from tests.support.leaves import layers_that_ran, paired_layers

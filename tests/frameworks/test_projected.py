@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 import padiff
-from padiff.comparer.auditing.forward import measure_value
-from padiff.comparer.auditing.projected import Projected, project
+from padiff.comparer.auditing.forward import Projected, measure_value, project
 from padiff.comparer.auditing.sharing import Answers
 from padiff.comparer.auditing.slices import KnownProgram
 from padiff.dumpfile import open_dump

@@ -12,7 +12,8 @@ from padiff.comparer.judging.noise import FloorSide
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.repeat import Perturb, RepeatSettings
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import Target
 from padiff.dumpfile import ConfigError, Phase, Role, open_dump, read_floor
 

@@ -11,7 +11,8 @@ import pytest
 
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import ConfigError, DumpExistsError, Phase, RecordError, Role
 from tests.support.recording import Recorded

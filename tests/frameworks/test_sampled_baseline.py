@@ -11,7 +11,8 @@ from padiff.comparer import CompareSettings, compare
 from padiff.comparer.result import Evidence, Verdict
 from padiff.dumper.recording.recorder import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
-from padiff.dumper.runs.run import RunSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Keep
 

@@ -16,7 +16,8 @@ from padiff.comparer.proving import Answer
 from padiff.dumper import adapters
 from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.inputs import parse_input
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.paddle_lab import PaddleLab

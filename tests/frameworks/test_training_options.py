@@ -9,7 +9,8 @@ import pytest
 
 from padiff.dumper.recording.recordsettings import RecordSettings, StepPlan
 from padiff.dumper.runs.inputs import parse_input
-from padiff.dumper.runs.run import RunSettings, TrainSettings, run
+from padiff.dumper.runs.run import run
+from padiff.dumper.runs.runsettings import RunSettings, TrainSettings
 from padiff.dumper.runs.target import parse_target
 from padiff.dumpfile import Phase, Role, open_dump
 from tests.support.recording import Recorded

@@ -19,8 +19,7 @@ from padiff.dumpfile import (
     ValueInfo,
 )
 from padiff.dumpfile.columns import PoolsBuilder, encode_table, read_pools, unpack
-from padiff.dumpfile.indexcodec import encode_index
-from padiff.dumpfile.indextables import OPTIONAL, TABLES
+from padiff.dumpfile.indexcodec import OPTIONAL, TABLES, encode_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ from h5py import h5d, h5f, h5g, h5p, h5s, h5t
 from padiff.dumpfile import CallInfo, FileInfo, ModuleInfo, Phase, Role, Statistics, ValueInfo
 from padiff.dumpfile.columns import PoolsBuilder
 from padiff.dumpfile.dtypes import hdf5_type
-from padiff.dumpfile.indexcodec import encode_index
-from padiff.dumpfile.indextables import TABLES
+from padiff.dumpfile.indexcodec import TABLES, encode_index
 from padiff.dumpfile.manifestcodec import MANIFEST_NAME, encode_manifest, file_path
 from tests.support.dumps import manifest
 

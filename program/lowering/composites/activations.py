@@ -11,24 +11,6 @@ from padiff.program.primitives import Kind
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Operand, Term
 
-__all__ = [
-    "alpha_dropout",
-    "celu",
-    "clamp",
-    "dropout",
-    "elu",
-    "gelu",
-    "gelu_tanh",
-    "hardsigmoid",
-    "leaky_relu",
-    "log_sigmoid",
-    "mish",
-    "relu",
-    "selu",
-    "silu",
-    "softplus",
-]
-
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["attention", "causal_mask", "masked_scores", "safe_softmax"]
-
 
 def causal_mask(b: Builder, rows: int, columns: int, *, offset: int = 0) -> Term:
     """Return where a row may look: at columns up to its own position plus an offset."""

@@ -9,8 +9,6 @@ from .shaping import reshape, swap, transpose
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["pixel_shuffle", "pixel_unshuffle", "shuffle"]
-
 
 def pixel_shuffle(b: Builder, x: Term, factor: int) -> Term:
     """Move parts of the channels into space."""

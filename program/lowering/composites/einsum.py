@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 
 from .shaping import move_axis, reshape, transpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["einsum", "tensordot"]
 
 
 def einsum(b: Builder, equation: str, operands: Sequence[Term]) -> Term:

@@ -12,16 +12,6 @@ from padiff.program.primitives import Kind
 
 from .shaping import as_kind, axis_of, expand, narrow, reshape, swap
 
-__all__ = [
-    "Axes",
-    "Frames",
-    "real",
-    "real_inverse",
-    "short_time",
-    "short_time_inverse",
-    "transform",
-]
-
 Axes: TypeAlias = Sequence[tuple[int, int | None]]
 """Axes and the sizes to cut or pad them to; None keeps a size."""
 

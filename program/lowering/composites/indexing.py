@@ -7,8 +7,9 @@ together, and their axes stand where the first of them stood, or in front if the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,11 +27,6 @@ from .shaping import (
     reshape,
     unsqueeze,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["gather", "get_item", "index_along", "masked_count", "one_hot", "put_along", "set_item"]
 
 _Bounds: TypeAlias = tuple[int, int, int]
 

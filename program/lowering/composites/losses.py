@@ -22,19 +22,6 @@ from .shaping import (
     unsqueeze,
 )
 
-__all__ = [
-    "CrossEntropy",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "connectionist",
-    "cross_entropy",
-    "huber",
-    "negative_log_likelihood",
-    "of_logarithms",
-    "reduced",
-    "smooth_l1",
-]
-
 
 def reduced(b: Builder, x: Term, reduction: str) -> Term:
     """Reduce the loss of each element."""

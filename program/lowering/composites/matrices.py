@@ -23,21 +23,6 @@ from .shaping import (
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = [
-    "cholesky",
-    "cholesky_solve",
-    "cross",
-    "diagonal_matrix",
-    "grouped_matmul",
-    "identity",
-    "kronecker",
-    "linear",
-    "matmul",
-    "power",
-    "solve",
-    "solve_triangular",
-]
-
 
 def matmul(b: Builder, x: Term, y: Term) -> Term:
     """Multiply; a vector stands for a row on the left and a column on the right."""

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 
 from .shaping import mean, moments, narrow, reshape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "Affine",
-    "batch_norm",
-    "channel_moments",
-    "group_norm",
-    "layer_norm",
-    "local_response_norm",
-    "normalize",
-    "rms_norm",
-    "vector_norm",
-]
 
 Affine = tuple[Term | None, Term | None]
 """Scale and shift; None for those that are absent."""

@@ -12,8 +12,6 @@ from .shaping import move_axis, narrow, positions, unsqueeze
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["at_rank", "mode"]
-
 
 def at_rank(b: Builder, x: Term, axis: int, rank: int) -> list[Term]:
     """Return the elements that a sort puts at a rank, and their places; the axis has size one."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["Weights", "cell", "dropping", "layers", "packed", "padded"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:

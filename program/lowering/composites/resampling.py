@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.primitives import Kind
 
 from .shaping import as_float, as_kind, expand, positions, reshape, stack, transpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["Resampling", "affine_grid", "cubic_weights", "grid_sample", "resample"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,48 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.primitives import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "as_float",
-    "as_kind",
-    "axes_of",
-    "axis_of",
-    "by_strides",
-    "expand",
-    "filled",
-    "flatten",
-    "integer",
-    "integers",
-    "mean",
-    "moments",
-    "move_axis",
-    "narrow",
-    "number",
-    "positions",
-    "ranged",
-    "repeat_each",
-    "reshape",
-    "split",
-    "squeeze",
-    "stack",
-    "static_array",
-    "swap",
-    "tile",
-    "transpose",
-    "tuple_of",
-    "unbind",
-    "unsqueeze",
-    "variance",
-]
 
 
 def integer(b: Builder, value: Any) -> int:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Operand, Term
 
-__all__ = ["Moments", "adam", "momentum"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:

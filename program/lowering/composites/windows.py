@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,23 +12,6 @@ from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.primitives import Kind
 
 from .shaping import as_float, expand, filled, mean, narrow, positions, reshape, transpose
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "Pool",
-    "adaptive_average",
-    "adaptive_maximum",
-    "adaptive_maximum_with_indices",
-    "average_pool",
-    "fold",
-    "maximum_pool",
-    "maximum_pool_with_indices",
-    "power_pool",
-    "unfold",
-    "unpool",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 _UNARY = {
     "neg": "neg", "abs": "abs", "sign": "sign", "floor": "floor", "ceil": "ceil", "exp": "exp",
     "expm1": "expm1", "log": "log", "log1p": "log1p", "sqrt": "sqrt", "sin": "sin", "cos": "cos",

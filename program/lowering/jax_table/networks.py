@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import ascii_letters
-from typing import TYPE_CHECKING
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import shaping as s
@@ -12,11 +12,6 @@ from padiff.program.lowering.composites.einsum import einsum
 from padiff.program.lowering.rules import Arguments, Row, row
 
 from .shapes import with_gaps
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["ROWS"]
 
 
 def _dot(b: Builder, a: Arguments) -> Term:

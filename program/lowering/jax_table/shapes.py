@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 from padiff.program.primitives import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["ROWS", "with_gaps"]
 
 _IN_BOUNDS = frozenset({"CLIP", "PROMISE_IN_BOUNDS"})
 

@@ -9,8 +9,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS", "kind_of"]
-
 
 def kind_of(dtype: object, otherwise: Kind) -> Kind:
     """Return the kind of a dtype that was recorded, or of what it defaults to."""

@@ -15,8 +15,6 @@ from padiff.program.lowering.composites.einsum import einsum
 from padiff.program.lowering.composites.matrices import linear, matmul
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 
-__all__ = ["ROWS"]
-
 Widths = tuple[tuple[int, int], ...]
 
 

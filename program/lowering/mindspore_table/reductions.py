@@ -13,8 +13,6 @@ from .elementwise import kind_of
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["ROWS"]
-
 
 def _axes(b: Builder, a: Arguments) -> tuple[int, ...]:
     axis = () if a.axis is None else a.axis

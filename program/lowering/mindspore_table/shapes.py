@@ -14,8 +14,6 @@ from padiff.program.primitives import Kind
 
 from .elementwise import kind_of
 
-__all__ = ["ROWS"]
-
 
 def _plain(shape: Any) -> Any:
     """Return a shape that was given as one argument or as several."""

@@ -16,8 +16,6 @@ from padiff.program.lowering.composites.einsum import einsum
 from padiff.program.lowering.composites.matrices import matmul
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 
-__all__ = ["ROWS"]
-
 
 def _gemm(b: Builder, a: Arguments) -> Term:
     x = s.swap(b, a.x, 0, 1) if a.transA else a.x

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
@@ -10,11 +11,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.matrices import matmul
 from padiff.program.lowering.rules import Arguments, Row, row
 from padiff.program.primitives import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["ROWS"]
 
 _LARGEST = 255.0
 """Of uint8."""

@@ -13,8 +13,6 @@ from padiff.program.lowering.composites.indexing import gather
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _reshape(b: Builder, a: Arguments) -> Term:
     sizes = s.integers(b, a.shape)

@@ -14,8 +14,6 @@ from padiff.program.lowering.composites.shaping import as_float, as_kind, expand
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _unary(name: str) -> Rule:
     return lambda b, a: b(name, a.input)

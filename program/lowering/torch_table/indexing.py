@@ -10,8 +10,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind, broadcast
 
-__all__ = ["ROWS"]
-
 
 def _index_put(b: Builder, a: Arguments) -> Term:
     index = tuple(slice(None, None, None) if each is None else each for each in a.indices)

@@ -15,8 +15,6 @@ from padiff.program.lowering.composites.matrices import linear
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _batched(b: Builder, x: Term, dimensions: int) -> Term:
     """Return a value with an axis of the batch."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,6 @@ from padiff.program.lowering.composites.einsum import einsum, tensordot
 from padiff.program.lowering.composites.matrices import matmul
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["ROWS"]
 
 
 def _scaled(x: Term, factor: Any) -> Term:

@@ -16,9 +16,6 @@ from padiff.program.lowering.composites.activations import log_sigmoid
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
 from padiff.program.primitives import Kind, broadcast
 
-__all__ = ["ROWS"]
-
-
 _REDUCTIONS = ("none", "mean", "sum")
 """By the numbers that ATen has for them."""
 

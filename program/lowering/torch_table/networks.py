@@ -13,8 +13,6 @@ from padiff.program.lowering.rules import Arguments, Result, Row, row
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["ROWS"]
-
 
 def _linear(b: Builder, a: Arguments) -> Term:
     x, weight = a.input, a.weight

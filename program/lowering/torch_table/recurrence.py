@@ -12,8 +12,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _recurrent(mode: str) -> Rule:
     """Run all layers of an LSTM, GRU or plain network."""

@@ -15,8 +15,6 @@ from padiff.program.lowering.composites.indexing import gather
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _cast(b: Builder, x: Term, dtype: Any) -> Term:
     return s.as_kind(b, x, Kind.of_dtype(dtype.name)) if isinstance(dtype, Dtype) else x

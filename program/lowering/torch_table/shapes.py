@@ -16,8 +16,6 @@ from padiff.program.lowering.composites.matrices import diagonal_matrix
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _flat(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return sizes that were given one by one or as one sequence."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from padiff.program.lowering.rules import Rule
 
-__all__ = ["ROWS"]
-
 
 # -- Lists of tensors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence  # noqa: TC003 -- looked up at run time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from enum import StrEnum
 from typing import Any

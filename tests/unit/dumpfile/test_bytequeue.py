@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from padiff.dumpfile.bytequeue import ByteQueue
+from padiff.dumpfile.valuestore import ByteQueue
 
 
 def test_items_are_worked_off_in_order() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from padiff.dumpfile import DTYPE_NAMES, FORMAT_VERSION
 from padiff.dumpfile.columns import POOLS
-from padiff.dumpfile.indextables import OPTIONAL, TABLES
+from padiff.dumpfile.indexcodec import OPTIONAL, TABLES
 from padiff.dumpfile.programcolumns import PROGRAM_TABLES
 from tests.support.dumps import DumpBuilder
 from tests.support.indexes import read_tables

@@ -34,7 +34,7 @@ def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     inner.__dict__["thing"] = object()
     monkeypatch.setitem(sys.modules, "lazy_package", package)
     monkeypatch.setitem(sys.modules, "lazy_package.inner", inner)
-    load, names = lazy_names("lazy_package", {"thing": "inner"})
+    load, names = lazy_names("lazy_package", {"inner": "thing other"})
 
     assert "thing" in names()
     assert "thing" not in vars(package)

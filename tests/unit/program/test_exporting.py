@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from padiff.program.exporting.export import Port, model_bytes
 from padiff.program.exporting.graph import Case, GraphBuilder, Operand
-from padiff.program.exporting.modelfile import Port, model_bytes
 from padiff.program.exporting.rules import OPSET, RULES
 from padiff.program.primitives import VOCABULARY, Kind, Spec
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from padiff.dumper.adapter import Keywords
-from padiff.dumper.runs.drawn import DrawnInput
-from padiff.dumper.runs.inputs import load_inputs, parse_input
+from padiff.dumper.runs.inputs import DrawnInput, load_inputs, parse_input
 from padiff.dumpfile import ConfigError
 from padiff.dumpfile.dtypes import DTYPE_NAMES
 

@@ -11,7 +11,7 @@ import pytest
 from padiff.dumper import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.replay import Recorded, inputs_of, parse_slot
-from padiff.dumper.runs.run import RunSettings
+from padiff.dumper.runs.runsettings import RunSettings
 from padiff.dumper.runs.target import Target
 from padiff.dumper.runs.usercode import UserCode, describe
 from padiff.dumpfile import ConfigError, DumpNotFoundError, RecordError

@@ -1,1 +1,0 @@
-../../api/options.py
