@@ -272,12 +272,17 @@ class _Trial:
 
     def _without(self, ones: Sequence[Operator]) -> list[Operator] | None:
         """Return the operators where some hand on the first of their operands that fits."""
-        values = self.sides[1].program.values
+        values, lowered = self.sides[1].program.values, self.sides[1].lowered
+        ids = {one.id for one in ones}
+        nodes = [node for node in lowered.nodes if node.operator in ids]
+        read = {term for node in nodes for term in node.operands}  # one like another reads nothing
         other = {
             one.outputs[0]: ValueRef(value)
             for one in ones
             for value in reversed(one.taken)
-            if len(one.outputs) == 1 and values[value].shape == values[one.outputs[0]].shape
+            if len(one.outputs) == 1
+            and values[value].shape == values[one.outputs[0]].shape
+            and lowered.terms[value] in read
         }
         is_open = len(other) < len(ones) or not self.wanted.keys().isdisjoint(other)
         return None if is_open else [_reading(one, other) for one in self.operators]

@@ -131,7 +131,7 @@ FAULTS = {
     ),
     "momentum as a mean": (
         "ResNet", Side(), Side(optimizer="by_hand", options=BY_HAND),
-        (0, UPDATE, Role.WEIGHT), "0.1 where the reference has -0.1",
+        (0, UPDATE, Role.WEIGHT), "too much: __rmul__(0.1)",
     ),
     "momentum left out": (
         "GPT", Side(), Side(optimizer="by_hand", options={"convention": "none"}),
@@ -183,7 +183,7 @@ FAULTS = {
     ),
     "label smoothing": (
         "ResNet", Side(), Side(loss={"label_smoothing": 0.1}),
-        (0, FORWARD, Role.LOSS), "of label_smooth: 0.1",
+        (0, FORWARD, Role.LOSS), "too much: label_smooth(0.1)",
     ),
     "sum for mean": (
         "GPT", Side(), Side(loss={"reduction": "sum"}),
