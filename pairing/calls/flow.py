@@ -5,7 +5,10 @@ which both sides run as many is refined until nothing changes:
 
 - by what its layers take and what their outputs are read for (``expressed.py``);
 - by rank: a layer that provably runs after some of its class and before all others has the partner
-  of the same rank.
+  of the same rank;
+- by need: what a layer provably needs, its partner needs, too, and ran after it. So of two branches
+  that start in one place, ``depthwise`` and ``pointwise, depthwise``, the depthwise layers are told
+  apart wherever the shorter branch runs first.
 
 What is alone in its class on both sides is paired; siblings that nothing tells apart stay a class.
 """
@@ -23,7 +26,7 @@ import numpy.typing as npt
 from .anchors import token_of
 from .expressed import flows_of
 from .likeness import fit
-from .needs import needs_of, unordered
+from .needs import members_of, needs_of, unordered
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.int64]
 _ROUNDS = 5
 """So many times what is paired may refine the classes of what is not."""
+_MAX_CELLS = 4_000_000
+"""What so many layers need of so many others is looked at, about; larger classes are left out."""
 
 
 def refine(
@@ -66,7 +71,7 @@ def refine(
         if len(found.pairs) == len(layers[0]) == len(layers[1]):
             break
         is_told = found.follow() | (is_whole and found.express())
-        if not (found.rank() or is_told):
+        if not (found.rank() or found.rule_out() or is_told):
             break
     return found.pairs
 
@@ -233,3 +238,62 @@ class _Refinement:
             else:
                 found.append((ranks[0][0], ranks[1][0]))
         return bool(self.add(self._fit(found)))
+
+    def rule_out(self) -> bool:
+        """Pair the layers of which what they need leaves no other partner."""
+        open_ = self._open()
+        if not open_:
+            return False
+        classes = [([one], [two]) for one, two in self.pairs.items()] + open_
+        tables = [_Table([ranks[side] for ranks in classes]) for side in (0, 1)]
+        found: list[Pair] = []
+        spent = 0
+        for ranks in sorted(open_, key=lambda ranks: len(ranks[0])):
+            spent += len(ranks[0]) * max(map(len, self._layers))
+            if spent > _MAX_CELLS:
+                break
+            if len(ranks[0]) > 1:
+                last = [
+                    [
+                        tables[1 - side].reach(tables[side].count(needs[of[r]], of))
+                        for r in ranks[side]
+                    ]
+                    for side, (needs, of) in enumerate(self._needs)
+                ]
+                can = np.less.outer(last[0], ranks[1]) & np.less.outer(last[1], ranks[0]).T
+                found += [(ranks[0][one], ranks[1][two]) for one, two in _forced(can)]
+        return bool(self.add(self._fit(found)))
+
+
+class _Table:
+    """The layers of one side by class, of which the other side has as many."""
+
+    def __init__(self, classes: Sequence[Sequence[int]]) -> None:
+        sizes = [len(ranks) for ranks in classes]
+        self._ranks = np.array([rank for ranks in classes for rank in ranks], np.int64)
+        self._numbers = np.repeat(np.arange(len(classes)), sizes)
+        self._starts = np.cumsum([0, *sizes[:-1]])
+
+    def count(self, needs: Ranks, of: Sequence[int]) -> Numbers:
+        """Count for each class how many of it a layer needs."""
+        is_needed = members_of(needs, of)[self._ranks]
+        return np.bincount(self._numbers[is_needed], minlength=len(self._starts))
+
+    def reach(self, counts: Numbers) -> int:
+        """Return the last layer that ran before so many of each class had run, or -1."""
+        some = np.flatnonzero(counts)
+        return int(self._ranks[self._starts[some] + counts[some] - 1].max(initial=-1))
+
+
+def _forced(can: npt.NDArray[np.bool_]) -> Iterator[Pair]:
+    """Yield what every way to pair all rows with all columns has in common, one after the other."""
+    counts = can.sum(axis=1), can.sum(axis=0)
+    if not (counts[0].all() and counts[1].all()):
+        return  # the two classes are not of the same layers
+    while True:
+        rows, columns = np.nonzero(can & ((can.sum(axis=1) == 1)[:, None] | (can.sum(axis=0) == 1)))
+        if not rows.size:
+            return
+        row, column = int(rows[0]), int(columns[0])
+        yield row, column
+        can[row] = can[:, column] = False

@@ -11,6 +11,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from padiff.dumpfile import Role
 
 from .onesided import OPAQUE
@@ -47,6 +50,15 @@ def common(one: Ranks, two: Ranks) -> Ranks:
     low, high = sorted((one, two))
     ahead = high[0] - low[0]
     return _made(low[0], low[1] & (((1 << ahead) - 1) | high[1] << ahead))
+
+
+def members_of(ranks: Ranks, of: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return which of some ascending ranks are in a set."""
+    prefix, bits = ranks
+    count = of[-1] + 1 if of else 0
+    octets = ((1 << prefix) - 1 | bits << prefix).to_bytes(count // 8 + 1, "little")
+    found = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
+    return found[np.array(of, np.int64)].astype(np.bool_)
 
 
 def unordered(needs: Sequence[Ranks], ranks: Sequence[int]) -> list[bool]:

@@ -58,9 +58,19 @@ def told(one: MemorySide, two: MemorySide) -> dict[str, str]:
 
 
 MATRIX = {"box.matrix": "box.matrix"}
+SAME = {"scale a": "scale a", "scale b": "scale b", **MATRIX}
 
 
-def test_branches_that_are_in_no_order_stay_possible_both() -> None:
+def test_a_layer_before_which_nothing_ran_is_no_partner_of_one_that_needs_a_layer() -> None:
+    assert told(branches(SHORT, LONG), branches(SHORT, LONG, seed=1)) == SAME
+
+
+def test_one_side_that_runs_the_shorter_branch_first_is_enough() -> None:
+    assert told(branches(SHORT, LONG), branches(LONG, SHORT, seed=1)) == SAME
+    assert told(branches(LONG, SHORT), branches(SHORT, LONG, seed=1)) == SAME
+
+
+def test_both_stay_possible_where_the_longer_branch_runs_first_on_both_sides() -> None:
     assert told(branches(LONG, SHORT), branches(LONG, SHORT, seed=1)) == MATRIX
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from padiff.pairing import SideName
-from padiff.pairing.calls.needs import common, needs_of, union, unordered
+from padiff.pairing.calls.needs import common, members_of, needs_of, union, unordered
 from padiff.pairing.view import view_of
 from tests.support.dumps import DumpBuilder
 from tests.support.extremes import Dialect, extreme
@@ -28,9 +28,7 @@ def packed(ranks: Iterable[int]) -> tuple[int, int]:
 
 
 def unpacked(ranks: tuple[int, int]) -> set[int]:
-    prefix, bits = ranks
-    every = (1 << prefix) - 1 | bits << prefix
-    return {rank for rank in range(60) if every >> rank & 1}
+    return set(np.flatnonzero(members_of(ranks, range(60))).tolist())
 
 
 @given(one=RANKS, two=RANKS)
