@@ -256,6 +256,10 @@ def _alone(
         )
         for side, taken in zip(sides, used, strict=True)
     ]
+    shapes = [
+        {weight_name(side.side, entry.record): entry.record.shape for entry, _ in entries}
+        for side, entries in zip(sides, lone, strict=True)
+    ]
     unneeded = unneeded_weights(sides[0].side) if lone[0] else frozenset()
     for place, side in enumerate(sides):
         records = side.side.index.records
@@ -266,7 +270,8 @@ def _alone(
         )
         for (entry, kind), closest in zip(lone[place], near, strict=True):
             is_tied = entry.record.tensor is not None and entry.record.tensor in tensors
-            reason, is_missing = _reason(entry, kind, is_tied=is_tied)
+            shape = shapes[1 - place].get(weight_name(side.side, entry.record))
+            reason, is_missing = _reason(entry, kind, shape, is_tied=is_tied)
             ignored = mapped.ignored[place].get(entry.record.module)
             if ignored is not None:
                 reason, is_missing = ignored, False
@@ -299,13 +304,25 @@ def _buffering(unit: Unit) -> str | None:
     return None if is_own and "norm" not in (unit.kind or "") else unit.kind
 
 
-def _reason(entry: Entry, kind: str | None, *, is_tied: bool) -> tuple[str, bool]:
+def _reason(
+    entry: Entry, kind: str | None, other: tuple[int, ...] | None, *, is_tied: bool
+) -> tuple[str, bool]:
+    """Return why a weight is alone, and whether it is missed.
+
+    Args:
+        entry: The weight or buffer.
+        kind: Of its layer, if its buffers matter.
+        other: The shape of what has its name on the other side, and no partner either.
+        is_tied: Whether a partner has another name of the same tensor.
+    """
     if is_tied or entry.is_alias:
         return "another name of a tensor that is paired", False
     if entry.held.may_stay_alone:
         return f"the other side keeps no {entry.atoms[0].rpartition('.')[2]}", False
     if entry.is_buffer and (kind is None or is_passive(entry.local)):
-        return "a buffer that the other side does not have", False
+        is_there = other not in (None, entry.record.shape)
+        where = f"has the shape {list(other or ())} on the other side"
+        return f"a buffer that {where if is_there else 'the other side does not have'}", False
     if is_magnitude(entry):
         return "no partner along the same axis of weight_norm: another function", True
     return "no partner of this kind and shape", True

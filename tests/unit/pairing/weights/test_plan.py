@@ -148,6 +148,22 @@ def test_rotary_and_mask_buffers_may_stay_alone() -> None:
     assert missing == [SideName.CANDIDATE]
 
 
+def test_a_buffer_of_another_shape_is_told_with_that_shape() -> None:
+    one, two = (
+        side_of(
+            name, {"grid": ("user.Grid", {"steps": _random(size)})}, buffers=frozenset({"steps"})
+        )
+        for name, size in (("torch", 5), ("paddle", 6))
+    )
+
+    reasons = [alone.reason for alone in plan_weights(one, two).alone]
+
+    assert reasons == [
+        "a buffer that has the shape [6] on the other side",
+        "a buffer that has the shape [5] on the other side",
+    ]
+
+
 def test_parameter_that_is_a_buffer_on_the_other_side_is_paired() -> None:
     one = side_of("torch", {"pos": ("user.Pos", {"table": _random(5, 3)})})
     two = side_of(
