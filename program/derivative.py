@@ -192,15 +192,9 @@ def derivatives(
     known = {*begins, *(lowered.terms[one] for one in leaves)}
     nodes = [lowered.nodes[place] for place in lowered.behind([*ends.values()], known=known)]
     moved = set(begins)
-    read: list[int] = []
-    for node in nodes:
-        if moved.isdisjoint(node.operands) or not _moves(lowered, node):
-            continue
-        terms = _terms_read(lowered, node, moved)
-        if terms is None:
-            return None
-        read += terms
-        moved.update(node.outputs)
+    read = _follow(lowered, nodes, moved)
+    if read is None:
+        return None
     ends = {one: term for one, term in ends.items() if term in moved}
     needed = {lowered.nodes[place].outputs[0] for place in lowered.behind(read, known=known)}
     run = _Along(lowered, leaves, limits or Limits(), moved, needed, is_first=is_first)
@@ -212,6 +206,29 @@ def derivatives(
         )
     found = {one: run.tangents[term] for one, term in ends.items()}
     return {one: each.dense() if isinstance(each, _Turned) else each for one, each in found.items()}
+
+
+def _follow(lowered: Lowered, nodes: Sequence[Node], moved: set[int]) -> list[int] | None:
+    """Add the terms that move with others, and return those whose elements derivatives take.
+
+    Args:
+        lowered: The program.
+        nodes: In their order.
+        moved: The terms that move; changed in place.
+
+    Returns:
+        None where a derivative is not known.
+    """
+    read: list[int] = []
+    for node in nodes:
+        if moved.isdisjoint(node.operands) or not _moves(lowered, node):
+            continue
+        terms = _terms_read(lowered, node, moved)
+        if terms is None:
+            return None
+        read += terms
+        moved.update(node.outputs)
+    return read
 
 
 def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:

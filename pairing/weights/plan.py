@@ -43,7 +43,7 @@ from .weight_rules import is_passive, registered_classes, unused_rules
 from .weight_text import weight_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from padiff.dumpfile import RecordInfo
     from padiff.pairing.maps.mapfile import WeightEntry
@@ -244,18 +244,7 @@ def _alone(
         {record for pair in pairs for record in pair.reference},
         {pair.candidate for pair in pairs},
     )
-    lone = [
-        sorted(
-            (
-                (entry, _buffering(unit))
-                for unit in side.units
-                for entry in unit.entries
-                if entry.record.id not in taken
-            ),
-            key=lambda one: one[0].record.id,
-        )
-        for side, taken in zip(sides, used, strict=True)
-    ]
+    lone = [_without(side, taken) for side, taken in zip(sides, used, strict=True)]
     shapes = [
         {weight_name(side.side, entry.record): entry.record.shape for entry, _ in entries}
         for side, entries in zip(sides, lone, strict=True)
@@ -292,6 +281,17 @@ def _alone(
                 closest=closest if is_missing else (),
                 is_unneeded=is_unneeded,
             )
+
+
+def _without(side: Inventory, taken: Container[int]) -> list[tuple[Entry, str | None]]:
+    """Return what has no partner of a side, each with the kind of layer whose buffers matter."""
+    lone = (
+        (entry, _buffering(unit))
+        for unit in side.units
+        for entry in unit.entries
+        if entry.record.id not in taken
+    )
+    return sorted(lone, key=lambda one: one[0].record.id)
 
 
 def _buffering(unit: Unit) -> str | None:
