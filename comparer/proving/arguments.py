@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from itertools import combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations
 from math import isclose, prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -79,7 +79,7 @@ def told_by_arguments(
         for at, (one, edit) in enumerate(zip(ids, edits, strict=True))
         if edit.kind in _VAGUE and first[at] == at
     }
-    found: list[tuple[Edit, tuple[int, ...]]] = []
+    found = [*_hidden(asked, repaired, edits)]
     for operators, group in islice(inside.items(), _MOST_SLICES):
         is_told = any(place in told for _, told in found for place in group)
         if is_told or not 0 < len(operators) <= _MOST_OPERATORS:
@@ -104,6 +104,46 @@ def told_by_arguments(
     )
 
 
+def _hidden(
+    asked: Asked, repaired: Repaired, edits: Sequence[Edit]
+) -> Iterator[tuple[Edit, tuple[int, ...]]]:
+    """Yield arguments that do what operators do which seem to be missing, with their exchanges.
+
+    Ahead of a mask of too few elements the reference's whole mask makes up for it.
+    """
+    for place, (made, edit) in enumerate(zip(repaired.made, edits, strict=True)):
+        ids = _reading_otherwise(made, asked.numbering) if edit.kind is EditKind.MISSING else ()
+        if not 0 < len(ids) <= _MOST_OPERATORS:
+            continue
+        try:
+            told = _Trial(asked, repaired, ids, is_all=True).edit([edit])
+        except (ProgramError, DumpFormatError):
+            continue
+        if told is not None and told.kind is EditKind.ARGUMENT:
+            yield _as_given(told, Pool(asked.sides, [edit]), asked.sides[0]), (place,)
+
+
+def _reading_otherwise(made: Made, numbering: Numbering) -> tuple[int, ...]:
+    """Return the operators that an exchanged value goes into, and those that they alone take.
+
+    There are none where what reads it is an expression of the reference then.
+    """
+    known, lowered = set(numbering.reference), made.lowered
+    number = numbering.reference[made.exchange.reference]
+    common = {term for term, one in enumerate(made.numbers) if one in known}
+    read = [lowered.nodes[place] for place, _ in made.exchange.readers]
+    for node in read:
+        operands = [
+            number if term == made.exchange.candidate else made.numbers[term]
+            for term in node.operands
+        ]
+        outputs = range(len(node.outputs))
+        if any(numbering.find(lowered, node, operands, output) in known for output in outputs):
+            return ()
+    places = lowered.behind([term for node in read for term in node.outputs], known=common)
+    return tuple(sorted({lowered.nodes[place].operator for place in places}))
+
+
 def _together(asked: Asked, repaired: Repaired, edits: Sequence[Edit]) -> Edit | None:
     """Return one edit of all that lies ahead of the last exchange, if that does what all do.
 
@@ -117,13 +157,16 @@ def _together(asked: Asked, repaired: Repaired, edits: Sequence[Edit]) -> Edit |
     if last >= len(first.numbers):
         return None
     known = set(asked.numbering.reference)
-    common = {term for term, number in enumerate(first.numbers) if number in known}
     lowered = asked.sides[1].lowered
-    places = lowered.behind([last], known=common)
-    ahead = {term for place in places for term in lowered.nodes[place].operands} | {last}
+    values = map(lowered.computed, lowered.terms)  # what operators do inside is changed as a whole
+    common = {term for term in values if term >= 0 and first.numbers[term] in known}
+    ends = _outcomes(asked.sides[1], last)
+    places = lowered.behind(ends, known=common)
+    ahead = {term for place in places for term in lowered.nodes[place].operands}.union(ends)
     ids = tuple(sorted({lowered.nodes[place].operator for place in places}))
-    exchanges = [one.exchange for one in repaired.made[:-1]]
-    readers = {place for one in exchanges for place, _ in one.readers}
+    exchanges = [one.exchange for one in repaired.made]
+    inside = exchanges if last not in ends else exchanges[:-1]
+    readers = {place for one in inside for place, _ in one.readers}
     is_inside = readers <= {*places} and all(one.candidate in ahead for one in exchanges)
     if not is_inside or not 0 < len(ids) <= _MOST_OPERATORS:
         return None
@@ -132,6 +175,16 @@ def _together(asked: Asked, repaired: Repaired, edits: Sequence[Edit]) -> Edit |
     except (ProgramError, DumpFormatError):
         return None
     return told and _as_given(told, Pool(asked.sides, edits), asked.sides[0])
+
+
+def _outcomes(side: Side, term: int) -> list[int]:
+    """Return the term, or what the operator gives that it is inside of."""
+    place = side.lowered.producers.get(term)
+    if place is None:
+        return [term]
+    operator = side.program.operators[side.lowered.nodes[place].operator]
+    made = [side.lowered.computed(value) for value in operator.outputs]
+    return [term] if term in made else made
 
 
 def _as_given(edit: Edit, pool: Pool, side: Side) -> Edit:
@@ -363,9 +416,10 @@ class _Trial:
                 yield {one: (first, second), two: (second, first)}
 
     def _exchanged(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
-        """Yield the operators with two of the values exchanged that they take."""
+        """Yield the operators with two of the values exchanged that they take or that one makes."""
         side, values = self.sides[1], self.sides[1].program.values
-        for one, two in combinations(sorted(self.taken), 2):
+        made = (combinations(one.outputs, 2) for one in self.operators)
+        for one, two in chain(combinations(sorted(self.taken), 2), *made):
             if values[one].shape != values[two].shape or values[one].dtype != values[two].dtype:
                 continue
             other = {one: ValueRef(two), two: ValueRef(one)}

@@ -5,7 +5,8 @@ same. So what is not the same expression is executed once more, with a second se
 inputs: each element is multiplied by a random factor, and a weight that is all zeros, as biases
 begin, gets random elements, unless a leaf without a partner holds the same zeros. Signs, other
 zeros, integers, masks and all that was made from numbers stay, and inputs stay within the range
-that they had.
+that they had. Where elements are compared with limits, a third set follows, of larger weights: two
+functions that part beyond a limit are one below it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import numpy as np
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF
+from padiff.program.primitives import Kind
 
 from .executed import Runs
 from .hidden import Errors, Rounded
 from .results import READ
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from padiff.program import Leaf, Value
+    from padiff.program import Leaf, Lowered, Value
     from padiff.program.primitives import Array
 
     from .executed import Sink
@@ -33,7 +35,11 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
 
-__all__ = ["Second", "refuted"]
+__all__ = ["LARGER", "Second", "has_limits", "refuted"]
+
+LARGER = 3.0
+"""How much larger factors are in the third set, as a power of two."""
+_LIMITING = frozenset({"less", "less_equal", "maximum", "minimum"})
 
 _POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
@@ -42,15 +48,19 @@ _BEGUN = 0.25
 
 
 class Second:
-    """The second set of the reference's leaves."""
+    """The second set of the reference's leaves, or the third."""
 
-    def __init__(self, sides: tuple[Side, Side], leaves: Leaves) -> None:
+    def __init__(
+        self, sides: tuple[Side, Side], leaves: Leaves, *, is_larger: bool = False
+    ) -> None:
         """Choose what is changed.
 
         Args:
             sides: The reference and the candidate.
             leaves: Of both.
+            is_larger: Whether weights are those of the third set.
         """
+        self.is_larger = is_larger
         self._sides, self._values = sides, sides[0].program.values
         own = {one.id for one in self._values if _is_varied(one)}
         pairs = leaves.pairs.items()
@@ -76,11 +86,20 @@ class Second:
         if kind is LeafKind.INPUT and np.array_equal(np.rint(wide), wide, equal_nan=True):
             return array  # a mask, or positions
         factors = np.exp2(np.random.default_rng(value).uniform(*_POWERS[kind], array.shape))
+        factors *= 2**LARGER if self.is_larger and kind is LeafKind.PARAMETER else 1.0
         info = self._sides[0].recorded.info(value)
         is_alone = info is not None and info.digest in self._lone
         if kind is LeafKind.PARAMETER and not (is_alone or wide.any()):
             return np.asarray(_BEGUN * factors)
         return np.asarray(wide * factors)
+
+    def agree(self, runs: Runs, sink: Sink) -> bool:
+        """Return whether a result of two programs that were executed with this set agrees.
+
+        Larger weights bring exponentials to their ends, where nothing is left of an element but
+        what rounding made of it: differences of the third set count beside the whole result.
+        """
+        return runs.agree(sink) or (self.is_larger and runs.agree_within(sink, 0.0))
 
     def is_read(self, which: int, wanted: Sequence[int]) -> bool:
         """Return whether a number that changes was read into Python before values were made.
@@ -106,10 +125,18 @@ def _is_varied(value: Value) -> bool:
     return value.kind in _POWERS and value.dtype in UNIT_ROUNDOFF and "complex" not in value.dtype
 
 
+def has_limits(lowered: Lowered, places: Iterable[int]) -> bool:
+    """Return whether some nodes of a program compare numbers that are no integers."""
+    return any(
+        node.primitive in _LIMITING and lowered.specs[node.operands[0]].kind is Kind.FLOAT
+        for node in (lowered.nodes[place] for place in places)
+    )
+
+
 def refuted(
     sides: tuple[Side, Side], leaves: Leaves, sinks: Sequence[Sink], *, is_hidden: bool
 ) -> tuple[Given, list[Sink]] | None:
-    """Execute both programs with the second set, and return the results that differ there.
+    """Execute both programs with the other sets, and return the results that differ there.
 
     Args:
         sides: The reference and the candidate.
@@ -123,13 +150,39 @@ def refuted(
         programs cannot take other leaves: they made other choices, or read numbers into Python.
     """
     second = Second(sides, leaves)
-    values = [one for sink in sinks for one in (sink.reference, *sink.others)]
-    if second.is_read(0, values) or second.is_read(1, [sink.candidate for sink in sinks]):
+    wanted = (
+        [one for sink in sinks for one in (sink.reference, *sink.others)],
+        [sink.candidate for sink in sinks],
+    )
+    if any(second.is_read(which, wanted[which]) for which in (0, 1)):
         return None
+    found = _differing(sides, leaves, sinks, second, is_hidden=is_hidden)
+    programs = [side.lowered for side in sides]
+    behind = [
+        lowered.behind(lowered.terms[value] for value in values)
+        for lowered, values in zip(programs, wanted, strict=True)
+    ]
+    if found is None and any(map(has_limits, programs, behind)):
+        third = Second(sides, leaves, is_larger=True)
+        found = _differing(sides, leaves, sinks, third, is_hidden=is_hidden)
+    return found
+
+
+def _differing(
+    sides: tuple[Side, Side],
+    leaves: Leaves,
+    sinks: Sequence[Sink],
+    second: Second,
+    *,
+    is_hidden: bool,
+) -> tuple[Given, list[Sink]] | None:
+    """Return one set of leaves and the results that differ with it; None where none does."""
     given = leaves.of_reference(*sides, second), leaves.of_candidate(*sides, second)
     try:
         runs = Runs(sides, given, sinks)
-        differing = [sink for sink in sinks if runs.is_finite(sink) and not runs.agree(sink)]
+        differing = [
+            sink for sink in sinks if runs.is_finite(sink) and not second.agree(runs, sink)
+        ]
         if is_hidden:
             rounded = Rounded(runs, Errors(sides), differing)
             effects = {sink: rounded.effect(sink) for sink in differing}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .ends import End
-from .numbering import LAYOUT
+from .numbering import COMMUTATIVE, LAYOUT
 from .parting import place_of
 from .result import Change, Edit, EditKind
 
@@ -48,7 +48,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
             (sides[1], made.lowered, exchange.candidate, made.numbers, readers[1]),
         )
     )
-    edit = _argument(known, found) or _other_operand(known, found)
+    edit = _argument(known, found) or _other_operand(known, found) or _other_taken(known, found)
     if edit is None:
         edit = _of_operators(known, found, _kind(known, found))
     places = (
@@ -213,6 +213,52 @@ def _other_operand(known: End, found: End) -> Edit | None:
     return None
 
 
+def _other_taken(known: End, found: End) -> Edit | None:
+    """Return that the operator which makes the term reads another value, if both have one of them.
+
+    Of ``q + u`` and ``q + v`` a candidate that adds ``v`` twice has both sums of one kind.
+    """
+    if len(known.own) + len(found.own) != 1:
+        return None
+    ends = (known, found)
+    terms = _without_layouts(known, found, (known.term, found.term))
+    places = [end.lowered.producers.get(term, -1) for end, term in zip(ends, terms, strict=True)]
+    if min(places) < 0:
+        return None
+    nodes = [end.lowered.nodes[place] for end, place in zip(ends, places, strict=True)]
+    forms = [(node.primitive, node.attributes, len(node.operands)) for node in nodes]
+    rests = [
+        [(end.numbers[term], term) for term in node.operands]
+        for end, node in zip(ends, nodes, strict=True)
+    ]
+    if forms[0] != forms[1]:
+        return None
+    if nodes[0].primitive in COMMUTATIVE:
+        numbers = [{number for number, _ in rest} for rest in rests]
+        pairs = [
+            [term for number, term in rest if number not in other]
+            for rest, other in zip(rests, reversed(numbers), strict=True)
+        ]
+    else:
+        differing = [pair for pair in zip(*rests, strict=True) if pair[0][0] != pair[1][0]]
+        pairs = [[pair[which][1] for pair in differing] for which in (0, 1)]
+    if not len(pairs[0]) == len(pairs[1]) == 1:
+        return None
+    one, two = pairs[0][0], pairs[1][0]
+    makers = [end.lowered.producers.get(term) for end, term in ((known, one), (found, two))]
+    inner = [
+        maker is not None and end.lowered.nodes[maker].operator == node.operator
+        for end, node, maker in zip(ends, nodes, makers, strict=True)
+    ]
+    if any(inner):
+        return None
+    change = _read_instead(known, found, (one, two), (known.named(one), found.named(two)))
+    operators = [
+        end.side.program.operators[node.operator] for end, node in zip(ends, nodes, strict=True)
+    ]
+    return _edit(EditKind.OPERAND, (change,), known, found, (operators[0], operators[1]))
+
+
 def _other_operands(known: End, found: End) -> Edit | None:
     """Return that an operator reads other values, more or fewer, if all else is the same."""
     if len(known.own) != 1 or known.used != found.used:
@@ -227,11 +273,7 @@ def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[s
 
     Where both were only laid out otherwise, in the same way, what they were made of is meant.
     """
-    one, two = terms
-    while (ahead := known.laid_out(one)) and (behind := found.laid_out(two)):
-        if ahead[0] != behind[0]:
-            break
-        one, two = ahead[1], behind[1]
+    one, two = _without_layouts(known, found, terms)
     if (one, two) != terms:
         names = known.named(one), found.named(two)
     if names[0] == names[1]:  # one place of a module's outputs holds what belongs elsewhere
@@ -242,6 +284,16 @@ def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[s
     is_form = names == origins and known.form_of(one) == found.form_of(two)
     is_alike = names[0] == names[1] or is_form
     return Change("", *(made if is_alike and made[0] != made[1] else names))
+
+
+def _without_layouts(known: End, found: End, terms: tuple[int, int]) -> tuple[int, int]:
+    """Return what two terms were made of by laying both out in the same way."""
+    one, two = terms
+    while (ahead := known.laid_out(one)) and (behind := found.laid_out(two)):
+        if ahead[0] != behind[0]:
+            break
+        one, two = ahead[1], behind[1]
+    return one, two
 
 
 def _edit(

@@ -36,7 +36,9 @@ _MOST_NODES = 1000
 faults have 6 to 7 operators in the median; the norm of all gradients has some for each weight."""
 _MOST_TRIALS = 40_000
 _MOST_PARTS = 4
-"""Operands that are exchanged in the place of what reads them."""
+"""Operands of one kind, or kinds of them, that are exchanged in the place of what reads them."""
+_MOST_ALIKE = 64
+"""Operands of few kinds, as what is stacked."""
 _PRODUCTS = frozenset(
     {"convolution", "convolution_transposed", "grouped_matmul", "matmul", "recurrent"}
 )
@@ -229,7 +231,7 @@ class Search:
         readers: dict[tuple[int, int], list[tuple[int, int | None]]] = {}
         parted = set[tuple[int, int]]()
         open_ = [((exchange.reference, exchange.candidate), (-1, -1))]
-        while open_ and len(readers) <= _MOST_PARTS:
+        while open_ and len(readers) <= _MOST_ALIKE:
             ends, reader = open_.pop()
             if ends in parted:
                 continue
@@ -250,11 +252,24 @@ class Search:
             )
             for (known, own), those in readers.items()
         ]
-        is_less = 2 * sum(one.size for one in parts) <= exchange.size
+        kinds = {self._kind_of(one.reference, one.candidate): one.size for one in parts}
+        is_less = 2 * sum(kinds.values()) <= exchange.size
         numbers = {self.numbers[0][known] for known, _ in readers}
         is_order = any(self.numbers[1][own] in numbers for _, own in readers)
-        is_parted = 1 < len(parts) <= _MOST_PARTS and is_less and not is_order
+        is_few = len(kinds) <= _MOST_PARTS and len(parts) <= _MOST_ALIKE
+        is_parted = len(parts) > 1 and is_few and is_less and not is_order
         return parts if is_parted else [exchange]
+
+    def _kind_of(self, known: int, own: int) -> tuple[object, ...]:
+        """Return what makes two terms, on each side; the term where nothing does."""
+        places = (
+            (region.lowered.nodes, region.lowered.producers.get(term), term)
+            for region, term in ((self.reference, known), (self.candidate, own))
+        )
+        return tuple(
+            term if place is None else (nodes[place].primitive, nodes[place].attributes)
+            for nodes, place, term in places
+        )
 
     def _parts(self, known: int, own: int) -> tuple[tuple[int, int], list[tuple[int, int]]]:
         """Return the operands in which two terms differ that the same primitive makes.

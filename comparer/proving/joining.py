@@ -4,7 +4,8 @@ Where two programs compute the same in two ways, everything behind that is anoth
 But if the two ways agree when both take the same elements, the expressions behind them are the
 same again. So each pair of inputs or outputs of modules that is not the same expression is
 executed alone, from the nearest values that are: from what the reference recorded there, and once
-more from a second set. What agrees in both counts as one expression from there on. Matrix products
+more from a second set, and from a third where elements are compared with limits. What agrees in all
+of them counts as one expression from there on. Matrix products
 that both programs write alike are never executed.
 
 Nothing rests on this alone: where a piece does not agree, or not all of a piece is finite, the
@@ -21,7 +22,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
-from .coincidence import Second
+from .coincidence import LARGER, Second, has_limits
 from .executed import Runs, Sink
 
 if TYPE_CHECKING:
@@ -141,10 +142,14 @@ class Joining:
         if not (runs.is_finite(sink) and runs.agree(sink, partial(self._rounded, runs, sink))):
             self._hold(runs)
             return False
-        second = Second(self._sides, self._leaves)
-        if not (second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate])):
+        is_limited = any(map(has_limits, (side.lowered for side in self._sides), places))
+        for is_larger in (False, True)[: 1 + is_limited]:
+            second = Second(self._sides, self._leaves, is_larger=is_larger)
+            if second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate]):
+                break
             again = Runs(self._sides, self._given(cuts, second), [sink])
-            if not (again.is_finite(sink) and again.agree(sink)):
+            is_finite = again.is_finite(sink)
+            if (is_finite or not is_larger) and not (is_finite and second.agree(again, sink)):
                 return False
         self.errors.append(runs.error(sink))
         self._left += sum(map(len, places))
@@ -196,16 +201,18 @@ class Joining:
         for given, cut in zip(found, cuts, strict=True):
             for own, known in cut.values():
                 if known not in loads:
-                    load = self._sides[0].recorded_leaf(known)
-                    loads[known] = load if second is None else cache(partial(_varied, known, load))
+                    load = loads[known] = self._sides[0].recorded_leaf(known)
+                    if second is not None:
+                        times = 2**LARGER if second.is_larger else 1.0
+                        loads[known] = cache(partial(_varied, known, load, times))
                 given[own] = loads[known]
         return found[0], found[1]
 
 
-def _varied(value: int, load: Leaf) -> Array:
+def _varied(value: int, load: Leaf, times: float) -> Array:
     """Return recorded elements, each multiplied by a random factor of either sign."""
     array = load() if callable(load) else load
-    varied = array.astype(np.float64, order="C")
+    varied = array.astype(np.float64, order="C") * times
     flat = varied.reshape(-1)
     places = np.random.default_rng(value).integers(0, _DRAWN, flat.size // _DRAWN + 1)
     for place, start in zip(places, range(0, flat.size, _DRAWN), strict=False):

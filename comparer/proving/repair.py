@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain, compress, islice
+from itertools import chain, compress, islice, pairwise
 from operator import not_
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class Repair(Exchanged):
             if is_fresh or self._is_in_loop():
                 search = self._search(self.lowered, numbers, results)
                 exchange = search.smallest()
-                parts = [] if exchange is None else search.parted(exchange)
+                parts = [] if exchange is None else self._in_lines(search.parted(exchange))
             line = None if exchange is None else self._lines.of(exchange, self.lowered)
             is_again = line is not None and line in self._made_by[-1:] and again < _MOST_RUNS
             spread = self._spread(None) if is_again else 0
@@ -112,11 +112,12 @@ class Repair(Exchanged):
             self._made_by.append(None if smaller else line)
             self._open = self._open or results
             parts = [smaller] if smaller else parts
+            self._repeated += sum(one.size for one in parts if one.is_again)
             for one in parts:
                 self.make(one, numbers if one is parts[0] else self.numbers())
             if is_again:
                 again += len(parts)
-                self._repeated += sum(one.size for one in parts)
+                self._repeated += sum(one.size for one in parts if not one.is_again)
             else:
                 self._take_back()
             if self._spread(agree):
@@ -168,6 +169,12 @@ class Repair(Exchanged):
         for one in exchanges:
             if not is_near(found[one.candidate], known[one.reference]):
                 yield one
+
+    def _in_lines(self, parts: Sequence[Exchange]) -> list[Exchange]:
+        """Return exchanges that are made at once, each as the one before again if its lines are."""
+        lines = [self._lines.of(one, self.lowered) for one in parts]
+        again = [one is not None and one == before for before, one in pairwise([None, *lines])]
+        return [replace(one, is_again=each) for one, each in zip(parts, again, strict=True)]
 
     def _is_in_loop(self) -> bool:
         """Return whether the line of the last exchange ran several times."""

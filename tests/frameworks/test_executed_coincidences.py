@@ -59,6 +59,7 @@ CHANCES: dict[str, tuple[Any, Any]] = {
     "scales of ones exchanged": (_scaled_twice("scale", "other"), _scaled_twice("other", "scale")),
     "a ReLU of positive elements left out": (lambda net, y, _: y.relu(), _plain),
     "a limit that nothing reaches": (lambda net, y, _: y, lambda net, y, _: y.clamp(max=4.5)),
+    "limits that are far away": (lambda _, y, __: y.clamp(-25), lambda _, y, __: y.clamp(-20)),
 }
 FORMS: dict[str, tuple[Any, Any]] = {
     "a norm written out": (
@@ -76,6 +77,10 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "a number read into Python": (
         lambda net, y, _: y * net.scale.max(),
         lambda net, y, _: y * net.scale.max().item(),
+    ),
+    "a product of what is left as an exponential of a sum": (
+        lambda net, y, _: (1 - (1 - torch.exp(-y.relu()))).cumprod(-1),
+        lambda net, y, _: torch.exp(-y.relu().cumsum(-1)),
     ),
     "a choice written in two ways": (
         lambda net, y, _: y.gather(-1, y.topk(3)[1]).sum(-1, keepdim=True) * y,

@@ -30,6 +30,25 @@ class _Block(nn.Module):
         return self.form(self, x)
 
 
+_STEPS = torch.arange(8.0)
+
+
+def _masked(scores: torch.Tensor, diagonal: int) -> torch.Tensor:
+    later = torch.ones(scores.shape[-2:]).triu(diagonal)
+    return torch.where(later.bool(), -1e9, scores).softmax(-1)
+
+
+def _windows(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x * nn.functional.pad(x, (place, 6 - place))[..., 3:11] for place in range(6)]
+
+
+def _warped(x: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
+    flow = 0.01 * x[:, None, :, None].expand(-1, 2, -1, 8)
+    places = torch.stack([across + flow[:, 0], down + flow[:, 1] ** 2], -1) * 2 / 7 - 1
+    picture = x[:, None, :, None] * _STEPS.cos()
+    return nn.functional.grid_sample(picture, places, align_corners=True)
+
+
 FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
     "too much: mul, times 1.01;": (
         lambda net, x: net.query(x) * 0.25,
@@ -66,6 +85,22 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
     "hardtanh(0, 6) where the reference has relu;": (  # and no limit of 8, as of the norm
         lambda net, x: net.one(torch.relu(7.5 * torch.tanh(3 * x))),
         lambda net, x: net.one(nn.functional.hardtanh(7.5 * torch.tanh(3 * x), 0.0, 6.0)),
+    ),
+    "diagonal of triu: 2 where the reference has 1;": (  # the whole mask makes up for another one
+        lambda net, x: _masked(net.query(x).mT @ x, 1) @ x.mT,
+        lambda net, x: _masked(net.query(x).mT @ x, 2) @ x.mT,
+    ),
+    "add reads one.weight where the reference has other.weight;": (  # both add it
+        lambda net, x: (x + net.one.weight) @ (x + net.other.weight).mT,
+        lambda net, x: (x + net.one.weight) @ (x + net.one.weight).mT,
+    ),
+    "sum(1, True) where the reference has mean(1, True) (6 times);": (
+        lambda net, x: torch.cat([one.mean(1, keepdim=True) for one in _windows(x)], 1),
+        lambda net, x: torch.cat([one.sum(1, keepdim=True) for one in _windows(x)], 1),
+    ),
+    "add reads torch.meshgrid[1] of (root) where the reference has torch.meshgrid[0] of (root);": (
+        lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")),
+        lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")[::-1]),
     ),
 }
 
