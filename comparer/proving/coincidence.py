@@ -5,8 +5,8 @@ same. So what is not the same expression is executed once more, with a second se
 inputs: each element is multiplied by a random factor, and a weight that is all zeros, as biases
 begin, gets random elements, unless a leaf without a partner holds the same zeros. Signs, other
 zeros, integers, masks and all that was made from numbers stay, and inputs stay within the range
-that they had. Where elements are compared with limits, a third set follows, of larger weights: two
-functions that part beyond a limit are one below it.
+that they had. Where elements are compared with limits, a third set follows, of larger weights of
+either sign: two functions that part beyond a limit are one below it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["LARGER", "Second", "has_limits", "refuted"]
 
 LARGER = 3.0
 """How much larger factors are in the third set, as a power of two."""
-_LIMITING = frozenset({"less", "less_equal", "maximum", "minimum"})
+_LIMITING = frozenset({"abs", "less", "less_equal", "maximum", "minimum"})
 
 _POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
@@ -85,8 +85,10 @@ class Second:
         wide = array.astype(np.float64)
         if kind is LeafKind.INPUT and np.array_equal(np.rint(wide), wide, equal_nan=True):
             return array  # a mask, or positions
-        factors = np.exp2(np.random.default_rng(value).uniform(*_POWERS[kind], array.shape))
-        factors *= 2**LARGER if self.is_larger and kind is LeafKind.PARAMETER else 1.0
+        random = np.random.default_rng(value)
+        factors = np.exp2(random.uniform(*_POWERS[kind], array.shape))
+        if self.is_larger and kind is LeafKind.PARAMETER:
+            factors *= 2**LARGER * random.choice((-1.0, 1.0), array.shape)
         info = self._sides[0].recorded.info(value)
         is_alone = info is not None and info.digest in self._lone
         if kind is LeafKind.PARAMETER and not (is_alone or wide.any()):
@@ -126,7 +128,7 @@ def _is_varied(value: Value) -> bool:
 
 
 def has_limits(lowered: Lowered, places: Iterable[int]) -> bool:
-    """Return whether some nodes of a program compare numbers that are no integers."""
+    """Return whether some nodes of a program ask how large floating-point elements are."""
     return any(
         node.primitive in _LIMITING and lowered.specs[node.operands[0]].kind is Kind.FLOAT
         for node in (lowered.nodes[place] for place in places)

@@ -59,9 +59,13 @@ CHANCES: dict[str, tuple[Any, Any]] = {
     "scales of ones exchanged": (_scaled_twice("scale", "other"), _scaled_twice("other", "scale")),
     "a ReLU of positive elements left out": (lambda net, y, _: y.relu(), _plain),
     "a limit that nothing reaches": (lambda net, y, _: y, lambda net, y, _: y.clamp(max=4.5)),
+    "limits of what is never negative": (
+        lambda _, y, __: y.clamp(-25),
+        lambda _, y, __: y.clamp(-20),
+    ),
     "limits that are far away": (
-        lambda _, y, __: y.clamp_max(60),
-        lambda _, y, __: y.clamp_max(50),
+        lambda _, y, __: y.clamp_max(30),
+        lambda _, y, __: y.clamp_max(25),
     ),
 }
 FORMS: dict[str, tuple[Any, Any]] = {
