@@ -13,7 +13,7 @@ from .result import Change, Edit, EditKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from padiff.program import Argument, Operator
+    from padiff.program import Argument, Node, Operator
 
     from .exchanged import Made
     from .numbering import Numbering
@@ -220,43 +220,47 @@ def _other_taken(known: End, found: End) -> Edit | None:
     """
     if len(known.own) + len(found.own) != 1:
         return None
-    ends = (known, found)
-    terms = _without_layouts(known, found, (known.term, found.term))
+    ends, terms = (known, found), _without_layouts(known, found, (known.term, found.term))
     places = [end.lowered.producers.get(term, -1) for end, term in zip(ends, terms, strict=True)]
     if min(places) < 0:
         return None
-    nodes = [end.lowered.nodes[place] for end, place in zip(ends, places, strict=True)]
-    forms = [(node.primitive, node.attributes, len(node.operands)) for node in nodes]
-    rests = [
-        [(end.numbers[term], term) for term in node.operands]
-        for end, node in zip(ends, nodes, strict=True)
-    ]
-    if forms[0] != forms[1]:
+    one, two = (end.lowered.nodes[place] for end, place in zip(ends, places, strict=True))
+    pairs = _differing_operands(known, found, one, two)
+    if len(pairs) != 1:
         return None
-    if nodes[0].primitive in COMMUTATIVE:
-        numbers = [{number for number, _ in rest} for rest in rests]
-        pairs = [
-            [term for number, term in rest if number not in other]
-            for rest, other in zip(rests, reversed(numbers), strict=True)
-        ]
-    else:
-        differing = [pair for pair in zip(*rests, strict=True) if pair[0][0] != pair[1][0]]
-        pairs = [[pair[which][1] for pair in differing] for which in (0, 1)]
-    if not len(pairs[0]) == len(pairs[1]) == 1:
-        return None
-    one, two = pairs[0][0], pairs[1][0]
-    makers = [end.lowered.producers.get(term) for end, term in ((known, one), (found, two))]
-    inner = [
+    makers = [end.lowered.producers.get(term) for end, term in zip(ends, pairs[0], strict=True)]
+    inside = zip(ends, (one, two), makers, strict=True)
+    if any(
         maker is not None and end.lowered.nodes[maker].operator == node.operator
-        for end, node, maker in zip(ends, nodes, makers, strict=True)
-    ]
-    if any(inner):
+        for end, node, maker in inside
+    ):
         return None
-    change = _read_instead(known, found, (one, two), (known.named(one), found.named(two)))
-    operators = [
-        end.side.program.operators[node.operator] for end, node in zip(ends, nodes, strict=True)
+    names = known.named(pairs[0][0]), found.named(pairs[0][1])
+    operators = (
+        known.side.program.operators[one.operator],
+        found.side.program.operators[two.operator],
+    )
+    change = _read_instead(known, found, pairs[0], names)
+    return _edit(EditKind.OPERAND, (change,), known, found, operators)
+
+
+def _differing_operands(known: End, found: End, one: Node, two: Node) -> list[tuple[int, int]]:
+    """Return the operands in which two primitives differ; none where they are two."""
+    forms = [(node.primitive, node.attributes, len(node.operands)) for node in (one, two)]
+    if forms[0] != forms[1]:
+        return []
+    operands = [[*one.operands], [*two.operands]]
+    if one.primitive in COMMUTATIVE:
+        for term in one.operands:
+            same = (each for each in operands[1] if found.numbers[each] == known.numbers[term])
+            if (other := next(same, None)) is not None:
+                operands[0].remove(term)
+                operands[1].remove(other)
+    return [
+        pair
+        for pair in zip(*operands, strict=True)
+        if known.numbers[pair[0]] != found.numbers[pair[1]]
     ]
-    return _edit(EditKind.OPERAND, (change,), known, found, (operators[0], operators[1]))
 
 
 def _other_operands(known: End, found: End) -> Edit | None:

@@ -439,6 +439,44 @@ def _paddle_scan(x: Any) -> Any:  # noqa: ANN401
     return paddle.stack(shown, 1)
 
 
+def _rotated(x: Any) -> Any:  # noqa: ANN401
+    """Turn neighbours by how far along they are, and leave them in halves."""
+    turn = torch.outer(torch.arange(6.0), torch.tensor([1.0, 0.1]))
+    turn = torch.cat([turn, turn], -1)
+    x = x.reshape(2, 2, 6, 2, 2).mT.reshape(2, 2, 6, 4)
+    return x * turn.cos() + torch.cat([-x[..., 2:], x[..., :2]], -1) * turn.sin()
+
+
+def _latent(x: Any) -> Any:  # noqa: ANN401
+    """Attend with two heads, each with a part that knows no places and one that does."""
+    heads = x.view(2, 6, 2, 8).transpose(1, 2)
+    query, turned = heads.split([4, 4], -1)
+    key, value = heads.sin().split([4, 4], -1)
+    turned = _rotated(turned)
+    query, key = torch.cat([query, turned], -1), torch.cat([key, turned], -1)
+    found = functional.scaled_dot_product_attention(query, key, value)
+    return found.transpose(1, 2).reshape(2, 6, 8)
+
+
+def _paddle_latent(x: Any, *, is_turned: bool = False, is_apart: bool = True) -> Any:  # noqa: ANN401
+    heads = x.reshape([2, 6, 2, 8])
+    query, turned = heads[..., :4], heads[..., 4:]
+    both = heads.sin()
+    key, value = (both[..., 4:], both[..., :4]) if is_turned else (both[..., :4], both[..., 4:])
+    places = paddle.arange(6, dtype="float32").unsqueeze(1) * paddle.to_tensor([1.0, 0.1])
+    turn = places.reshape([1, 6, 1, 2])
+    if is_apart:
+        one, two = turned[..., 0::2], turned[..., 1::2]
+    else:
+        one, two = turned[..., :2], turned[..., 2:]
+    cos, sin = turn.cos(), turn.sin()
+    turned = paddle.concat([one * cos - two * sin, two * cos + one * sin], -1)
+    einsum: Any = paddle.einsum
+    scores = einsum("bihd,bjhd->bhij", query, key) + einsum("bihd,bjhd->bhij", turned, turned)
+    found = einsum("bhij,bjhd->bihd", paddle.nn.functional.softmax(scores * 8**-0.5, -1), value)
+    return found.reshape([2, 6, 8])
+
+
 _LOWER = torch.ones(6, 6).tril()
 
 
@@ -667,6 +705,27 @@ ACROSS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[str]]] = {
         _remembered,
         lambda x: _paddle_remembered(x, is_read=False),
         ["left out: mul, times 0.5, add, add"],
+    ),
+    "no more than another form": (_latent, _paddle_latent, []),
+    "two parts of one value exchanged": (
+        _latent,
+        lambda x: _paddle_latent(x, is_turned=True),
+        [
+            (
+                "einsum reads paddle.Tensor.__getitem__ of (root) where the reference has "
+                "torch.Tensor.split[0] of (root)"
+            ),
+        ],
+    ),
+    "halves turned where neighbours should be": (
+        _latent,
+        lambda x: _paddle_latent(x, is_apart=False),
+        [
+            (
+                "__getitem__ reads paddle.Tensor.__getitem__ of (root) where the reference has "
+                "paddle.Tensor.__getitem__ of (root), every second element first"
+            )
+        ],
     ),
     "operands left out in each round": (
         _rounds,

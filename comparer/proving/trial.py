@@ -1,0 +1,496 @@
+"""Try operators of the candidate with other arguments, until they compute what they should.
+
+They are lowered and executed alone, with one change at a time: flags turned, operands in another
+order, the numbers and words that the reference's operators there are given, an operator left out or
+another one in its place, and values in another order of their last axis. What one line of the
+source runs several times changes alike. The change with which they compute what the repaired
+candidate holds there is the cause in words. So is a factor, where all is right but for one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import chain, combinations, islice, permutations
+from math import isclose, prod
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from padiff.dumpfile import Phase, ProgramError
+from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
+
+from .executed import LIMITS, is_near
+from .numbering import LAYOUT
+from .parting import place_of
+from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of
+from .result import Change, Edit, EditKind, UsedOperator
+from .slices import elements_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from padiff.program import Argument, Lowered, Operator, Value
+    from padiff.program.primitives import Array
+
+    from .exchanged import Asked, Made
+    from .repaired import Repaired
+    from .result import Place
+    from .side import Side
+
+    _Exchanged: TypeAlias = tuple[Argument, Argument]
+    """What an operator reads, and what it should."""
+
+__all__ = ["Trial"]
+
+_MOST_LOWERED = 30_000
+"""Operators that are lowered in all trials of one slice: about two seconds."""
+_MOST_ELEMENTS = 1 << 26
+"""That are computed in all trials of one slice: a second or two."""
+_MOST_ARGUMENTS = 100
+"""That are tried in one operator."""
+_ORDERS = {"every second element first": (-1, 2), "its halves interleaved": (2, -1)}
+"""How an axis is cut in two whose parts are exchanged then."""
+
+
+class Trial:
+    """Some operators of the candidate, what they take, and what the last should make."""
+
+    def __init__(
+        self, asked: Asked, repaired: Repaired, ids: tuple[int, ...], begun: Made | None = None
+    ) -> None:
+        """Look up what they take and what the last should make.
+
+        Args:
+            asked: What both programs are.
+            repaired: The candidate with all exchanges.
+            ids: The operators.
+            begun: The first exchange of those that the operators are tried in the place of: they
+                take what the candidate has, whatever one makes of it. None where they take that.
+        """
+        sides = asked.sides
+        self.sides, self.ids = sides, _with_layouts(sides[1], ids, repaired)
+        self.operators = [sides[1].program.operators[id_] for id_ in self.ids]
+        self.numbers = asked.numbering.reference, (begun or repaired.made[0]).numbers
+        inner = {value for one in self.operators for value in one.outputs}
+        taken = {value for one in self.operators for value in one.taken} - inner
+        kept = taken.union(sides[1].lowered.leaves.values())  # what no rule makes is as recorded
+        wanted = set(self.operators[-1].outputs) - kept
+        terms = {
+            value: one.exchange.reference
+            for one in repaired.made
+            for value in (taken | wanted if begun is None else wanted)
+            if one.lowered.computed(value) == one.exchange.candidate
+            and (value in wanted or self._reads(one))
+        }
+        """The reference's terms that these values became."""
+        lowered, leaves = repaired.program()
+        own = execute(lowered, leaves, (taken | wanted) - terms.keys(), limits=LIMITS)
+        known = elements_of(sides[0].lowered, asked.given[0], set(terms.values()))
+        plain = sides[1].lowered
+        laid = {value: _as_it_lies(plain, value, known[term]) for value, term in terms.items()}
+        elements = {**own, **laid}
+        self._laid: dict[int, tuple[int, Array]] = {}
+        """Values in another order of their elements, by a new id: which they are of, and what they
+        hold."""
+        self._plain: Mapping[int, Array] = {}
+        """What the operators as they are make; empty until that is known."""
+        self.taken: dict[int, Array] = {value: elements[value] for value in taken}
+        self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
+
+    def _reads(self, made: Made) -> bool:
+        nodes = made.lowered.nodes
+        return any(nodes[place].operator in self.ids for place, _ in made.exchange.readers)
+
+    def edit(self, before: Sequence[Edit]) -> Edit | None:
+        """Return an edit with which the last operator makes what it should.
+
+        Args:
+            before: What it is told as without; their reference's operators say what may be meant.
+        """
+        sizes = sum(prod(spec.shape) for spec in self._specs())
+        if sizes > _MOST_ELEMENTS:
+            return None
+        self._plain = self._run(self.operators) or {}
+        found = {value: self._plain[value] for value in self.wanted if value in self._plain}
+        if len(found) < len(self.wanted) or self._is_wanted(found):
+            return None
+        if self.operators[-1].phase is Phase.UPDATE:  # one of what it leaves stands for all
+            right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
+            self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
+        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
+        pool = Pool(self.sides, before)
+        for changed, edit in islice(self._each(pool, before[0]), most):
+            made = self._run(changed)
+            if made is not None and self._is_wanted(made):
+                return self._too_much(changed, edit, pool) or edit
+        return self._factor(found, before[0])
+
+    def _too_much(self, changed: Sequence[Operator], edit: Edit, pool: Pool) -> Edit | None:
+        """Return that an operator is too much, if that does what another argument of it does.
+
+        The reference has none of its name there: with that argument it hands on what it takes.
+        """
+        ones = [one for one, two in zip(self.operators, changed, strict=True) if one != two]
+        if edit.kind is not EditKind.ARGUMENT or pool.has(ones[0]):
+            return None
+        without = self._without(ones)
+        made = None if without is None else self._run(without)
+        if made is None or not self._is_wanted(made):
+            return None
+        used = _used(self.sides[1], ones[0])
+        return replace(edit, kind=EditKind.EXTRA, changes=(), operators=((), (used,)))
+
+    def _without(self, ones: Sequence[Operator]) -> list[Operator] | None:
+        """Return the operators where some hand on the first of their operands that fits."""
+        values, lowered = self.sides[1].program.values, self.sides[1].lowered
+        ids = {one.id for one in ones}
+        nodes = [node for node in lowered.nodes if node.operator in ids]
+        read = {term for node in nodes for term in node.operands}  # one like another reads nothing
+        other = {
+            one.outputs[0]: ValueRef(value)
+            for one in ones
+            for value in reversed(one.taken)
+            if len(one.outputs) == 1
+            and values[value].shape == values[one.outputs[0]].shape
+            and lowered.terms[value] in read
+        }
+        is_open = len(other) < len(ones) or not self.wanted.keys().isdisjoint(other)
+        return None if is_open else [_reading(one, other) for one in self.operators]
+
+    def _replaced(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators without those of one line, or with others in their place.
+
+        An operator of the reference takes the place of one that takes as little.
+        """
+        sides = self.sides
+        is_one = sides[0].file.framework == sides[1].file.framework
+        others = [one for one in pool.operators() if is_one and len(one.taken) == 1]
+        kinds = {(one.name, settings_of(one)): one for one in others}
+        for places in self._lines():
+            ones = [self.operators[place] for place in places]
+            without = self._without(ones)
+            if without is None:
+                continue
+            used = _used(sides[1], ones[0])
+            edit = _edit(EditKind.EXTRA, (before.reference, place_of(sides[1], ones[0].id, 1)))
+            yield without, replace(edit, operators=((), (used,)))
+            for other in kinds.values() if len(ones[0].taken) == 1 else ():
+                own = _used(sides[0], other), used
+                ends = place_of(sides[0], other.id, 1), edit.candidate
+                if own[0].name != own[1].name:
+                    told = replace(_edit(EditKind.OTHER, ends), operators=((own[0],), (own[1],)))
+                    yield self._as(other, places), told
+
+    def _as(self, other: Operator, places: Sequence[int]) -> list[Operator]:
+        """Return the operators, some of them as another one that takes as little."""
+        changed = [*self.operators]
+        for place in places:
+            before = self.operators[place]
+            one = replace(before, name=other.name, positional=other.positional)
+            one = replace(one, keywords=other.keywords)
+            changed[place] = _reading(one, {other.taken[0]: ValueRef(before.taken[0])})
+        return changed
+
+    def _specs(self) -> list[Value]:
+        values = self.sides[1].program.values
+        return [values[id_] for one in self.operators for id_ in one.outputs]
+
+    def _each(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with one change, and what it is told as."""
+        table = self.sides[1].table
+        for places in self._lines():
+            one = self.operators[places[0]]
+            end = before.reference, place_of(self.sides[1], one.id, 1)
+            named = dict(table.named(one.name, one.positional, one.keywords))
+            for name, value in named.items():
+                for other in islice(pool.others(one, name, value), _MOST_ARGUMENTS):
+                    edit = _edit(EditKind.ARGUMENT, end, (Change(name, other, value),))
+                    yield self._changed(places, {name: (value, other)}), edit
+            for exchanged in self._orders(named):
+                yield self._changed(places, exchanged), _edit(EditKind.EXCHANGED, end)
+        yield from self._replaced(pool, before)
+        yield from self._exchanged(before)
+        yield from self._paired(before)
+
+    def _lines(self) -> list[list[int]]:
+        """Return the places of the operators, those together that one line ran alike."""
+        lines: dict[object, list[int]] = {}
+        for place, one in enumerate(self.operators):
+            key = place if one.site is None else (one.name, one.site, settings_of(one))
+            lines.setdefault(key, []).append(place)
+        return [*lines.values()]
+
+    def _orders(self, named: Mapping[str, Argument]) -> Iterator[dict[str, _Exchanged]]:
+        """Yield operands of an operator in another order, by name with those that it reads."""
+        for name, value in named.items():
+            parts = value if isinstance(value, tuple) else ()
+            if len(parts) <= MOST_AXES and all(isinstance(one, ValueRef) for one in parts):
+                for order in islice(permutations(parts), 1, None):
+                    yield {name: (value, order)}
+        values = self.sides[1].program.values
+        for (one, first), (two, second) in combinations(named.items(), 2):
+            ids = [part.id for part in (first, second) if isinstance(part, ValueRef)]
+            if len(ids) > 1 and values[ids[0]].shape == values[ids[1]].shape:
+                yield {one: (first, second), two: (second, first)}
+
+    def _exchanged(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with two values exchanged that they take, or make of one value."""
+        side, values = self.sides[1], self.sides[1].program.values
+        parts: dict[object, list[int]] = defaultdict(list)
+        for each in self.operators:
+            parts[each.name, *each.taken[:1]] += each.outputs
+        made = (combinations(those[:MOST_AXES], 2) for those in parts.values())
+        for one, two in chain(combinations(sorted(self.taken), 2), *made):
+            if values[one].shape != values[two].shape or values[one].dtype != values[two].dtype:
+                continue
+            other = {one: ValueRef(two), two: ValueRef(one)}
+            changed = [_reading(operator, other) for operator in self.operators]
+            first = next((each for each in self.operators if one in each.taken), None)
+            makers = [values[one].producer, values[two].producer]
+            if makers[0] != makers[1] and {one, two}.isdisjoint(self.taken):
+                told = self._other_setting(makers, before)
+            elif first is not None:
+                change = Change("", self._partner(two), side.called(one))
+                end = before.reference, place_of(side, first.id, 1)
+                told = _edit(EditKind.OPERAND, end, (change,))
+            else:
+                told = None
+            if told is not None:
+                yield changed, told
+
+    def _paired(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with values whose last axis is in pairs, or in halves, otherwise.
+
+        A rotation turns neighbours, or elements half an axis apart. All that is read in one way is
+        laid out alike, as queries and keys are.
+        """
+        values = self.sides[1].program.values
+        readers: dict[int, list[Operator]] = defaultdict(list)
+        for one in self.operators:
+            for value in one.taken:
+                readers[value].append(one)
+        groups: dict[object, list[int]] = defaultdict(list)
+        for value, those in readers.items():
+            size = (values[value].shape or (0,))[-1]
+            if size in range(4, size + 1, 2) and value in {**self.taken, **self._plain}:
+                key = size, *sorted((one.name, settings_of(one)) for one in those)
+                groups[key].append(value)
+        for group in groups.values():
+            first = readers[group[0]][0]
+            end = before.reference, place_of(self.sides[1], first.id, 1)
+            name = self.sides[1].called(group[0])
+            for words, order in _ORDERS.items():
+                self._laid.clear()
+                other = {value: self._laid_out(value, order) for value in group}
+                changed = [_reading(operator, other) for operator in self.operators]
+                change = Change("", f"{name}, {words}", name)
+                yield changed, _edit(EditKind.OPERAND, end, (change,))
+
+    def _laid_out(self, value: int, order: tuple[int, int]) -> ValueRef:
+        """Return a new value that holds the elements of one in another order of its last axis."""
+        array = self.taken[value] if value in self.taken else self._plain[value]
+        pairs = np.reshape(array, (*array.shape[:-1], *order)).swapaxes(-1, -2)
+        new = len(self.sides[1].program.values) + len(self._laid)
+        self._laid[new] = value, pairs.reshape(array.shape)
+        return ValueRef(new)
+
+    def _other_setting(self, makers: Sequence[int | None], before: Edit) -> Edit | None:
+        """Return that an operator is called as another one of its name is, if one argument says so.
+
+        Args:
+            makers: The ids of both.
+            before: What is told as long as nothing else is.
+        """
+        side = self.sides[1]
+        one, two = (each for id_ in makers for each in self.operators if each.id == id_)
+        named = [
+            dict(side.table.named(each.name, each.positional, each.keywords)) for each in (one, two)
+        ]
+        changes = [
+            Change(name, named[1][name], value)
+            for name, value in named[0].items()
+            if not is_value(value) and repr(named[1].get(name, value)) != repr(value)
+        ]
+        end = before.reference, place_of(side, one.id, 1)
+        return _edit(EditKind.ARGUMENT, end, (changes[0],)) if len(changes) == 1 else None
+
+    def _partner(self, value: int) -> str:
+        """Return what the reference calls the value that one of the candidate's is."""
+        known, own = (side.lowered for side in self.sides)
+        number = self.numbers[1][own.computed(value)]
+        same = (one for one in known.terms if self.numbers[0][known.computed(one)] == number)
+        return next(map(self.sides[0].called, same), self.sides[1].called(value))
+
+    def _changed(
+        self, places: Sequence[int], arguments: Mapping[str, _Exchanged]
+    ) -> list[Operator]:
+        """Return the operators, those of one line with other arguments where they have these.
+
+        Values are other ones each time that a line runs: those of the first say which are meant.
+        """
+        changed = [*self.operators]
+        table = self.sides[1].table
+        first: dict[str, Argument] = {}
+        for place in places:
+            one = self.operators[place]
+            named = dict(table.named(one.name, one.positional, one.keywords))
+            first = first or named
+            for name, (before, after) in arguments.items():
+                if repr(named.get(name)) == repr(before):
+                    named[name] = after
+                elif is_value(before) and named.keys() == first.keys():
+                    named[name] = _moved(first, named, after)
+            changed[place] = replace(one, positional=(), keywords=named)
+        return changed
+
+    def _factor(self, found: Mapping[int, Array], before: Edit) -> Edit | None:
+        """Return an edit of a factor that the reference has and the candidate lacks.
+
+        It is one if all that should be made is that many times what is made.
+        """
+        factors = [_ratio(array, found[value]) for value, array in self.wanted.items()]
+        place, side = before.reference, self.sides[0]
+        if None in factors or len(set(factors)) != 1 or place is None:
+            return None
+        (factor,) = {one for one in factors if one is not None}
+        for id_ in place.slice:
+            one = side.program.operators[id_]
+            numbers = [
+                value
+                for _, value in side.table.named(one.name, one.positional, one.keywords)
+                if isinstance(value, int | float) and value
+            ]
+            if any(isclose(factor, way, rel_tol=1e-7) for x in numbers for way in (x, 1 / x)):
+                used = UsedOperator(one.name, tuple(numbers), side.recorded.module_of(one)[0])
+                end = place_of(side, id_, 1), before.candidate
+                return replace(_edit(EditKind.MISSING, end), operators=((used,), ()))
+        return None
+
+    def _is_wanted(self, found: Mapping[int, Array]) -> bool:
+        return all(is_near(found[value], array) for value, array in self.wanted.items())
+
+    def _run(self, operators: Sequence[Operator]) -> Mapping[int, Array] | None:
+        """Lower and execute those of the operators alone that make something else than before.
+
+        Returns:
+            What the last makes; of the operators as they are what each makes.
+        """
+        side, values = self.sides[1], self.sides[1].program.values
+        run: list[Operator] = []
+        made: set[int] = set()
+        for one, before in zip(operators, self.operators, strict=True):
+            if not self._plain or one != before or not made.isdisjoint(one.taken):
+                run.append(one)
+                made.update(one.outputs)
+        laid = {new: replace(values[own], id=new) for new, (own, _) in self._laid.items()}
+        held = {**self.taken, **self._plain, **{new: self._laid[new][1] for new in laid}}
+        known = {value: held[value] for one in run for value in one.taken if value not in made}
+        program = Program(
+            framework=side.program.framework,
+            values=(
+                *(
+                    replace(laid[id_] if id_ in laid else values[id_], producer=None)
+                    for id_ in sorted(known)
+                ),
+                *(values[id_] for one in run for id_ in one.outputs),
+            ),
+            operators=tuple(run),
+        )
+        lowered = lower(program, side.table, contents=side.recorded.elements)
+        if lowered.opaque or lowered.random:
+            return None
+        inner = () if self._plain else (value for one in run for value in one.taken)
+        wanted = made & {*self.wanted, *inner}
+        try:
+            return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
+        except ProgramError:
+            return None
+
+
+def _as_it_lies(lowered: Lowered, value: int, array: Array) -> Array:
+    """Return the elements of a value, given those of the term that it was computed as."""
+    base, moves = lowered.computed(value), list[Node]()
+    term = lowered.terms[value]
+    while term != base:
+        moves.append(lowered.nodes[lowered.producers[term]])
+        term = moves[-1].operands[0]
+    for node in reversed(moves):
+        array = VOCABULARY[node.primitive].run(array, **dict(node.attributes))
+    return array
+
+
+def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[int]:
+    """Return operators, and those ahead of them that lay something out which they take."""
+    primitives: dict[int, set[str]] = defaultdict(set)
+    for node in side.lowered.nodes:
+        primitives[node.operator].add(node.primitive)
+    exchanged = {one.exchange.candidate for one in repaired.made}
+    found = {*ids}
+    open_ = [*found]
+    while open_:
+        for value in side.program.operators[open_.pop()].taken:
+            maker = side.program.values[value].producer
+            if maker is None or maker in found or side.lowered.computed(value) in exchanged:
+                continue
+            if primitives[maker] and primitives[maker] <= LAYOUT:
+                found.add(maker)
+                open_.append(maker)
+    return sorted(found)
+
+
+def _edit(
+    kind: EditKind, ends: tuple[Place | None, Place | None], changes: tuple[Change, ...] = ()
+) -> Edit:
+    return Edit(kind=kind, reference=ends[0], candidate=ends[1], changes=changes)
+
+
+def _used(side: Side, one: Operator) -> UsedOperator:
+    """Return an operator with its arguments that are no values."""
+    named = side.table.distinct(one.name, one.positional, one.keywords)
+    settings = tuple(value for _, value in named if not any(map(is_value, parts_of(value))))
+    return UsedOperator(one.name, settings, side.recorded.module_of(one)[0])
+
+
+def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
+    """Return an operator that reads other values."""
+
+    def read(argument: Argument) -> Argument:
+        if isinstance(argument, tuple):
+            return tuple(map(read, argument))
+        return other.get(argument.id, argument) if isinstance(argument, ValueRef) else argument
+
+    keywords = {name: read(value) for name, value in operator.keywords.items()}
+    return replace(operator, positional=tuple(map(read, operator.positional)), keywords=keywords)
+
+
+def _moved(
+    first: Mapping[str, Argument], named: Mapping[str, Argument], after: Argument
+) -> Argument:
+    """Return what a line reads in the place of something when it runs again.
+
+    Args:
+        first: What it reads the first time, by name.
+        named: What it reads that time.
+        after: What it should read the first time.
+    """
+    if isinstance(after, tuple):
+        return tuple(_moved(first, named, one) for one in after)
+    for before, now in zip(_values(first), _values(named), strict=False):
+        if repr(before) == repr(after):
+            return now
+    return after
+
+
+def _ratio(known: Array, found: Array) -> float | None:
+    """Return the factor from what is made to what should be; None if it is not one for all."""
+    place = int(np.argmax(np.abs(found))) if found.size else 0
+    if known.shape != found.shape or not found.size or not found.flat[place]:
+        return None
+    with np.errstate(all="ignore"):  # elements of a mask may be infinite
+        factor = float(np.real(known.flat[place] / found.flat[place]))
+        return factor if is_near(found * factor, known) else None
+
+
+def _values(named: Mapping[str, Argument]) -> list[Argument]:
+    return [part for value in named.values() for part in parts_of(value)]
