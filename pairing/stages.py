@@ -12,15 +12,16 @@ from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.modules import pair_modules
 from padiff.pairing.calls.onesided import hidden_by_weights, pair_wholes, stack_notes, weight_makers
 from padiff.pairing.calls.proof import Proofs
-from padiff.pairing.maps.mapeffects import (
+from padiff.pairing.maps.mapfile import MapFile
+from padiff.pairing.maps.mapped import (
+    Mapped,
+    apply_map,
     hidden_calls,
     ignored_records,
     mapped_layouts,
     unused_entries,
     without_ignored,
 )
-from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.maps.mapped import Mapped, apply_map
 from padiff.pairing.tensors.batches import with_batches
 from padiff.pairing.tensors.layout import with_layouts
 from padiff.pairing.tensors.records import (

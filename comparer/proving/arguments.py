@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, Phase, ProgramError
-from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
+from padiff.program import LAYOUT, VOCABULARY, Node, Program, ValueRef, execute, lower
 
 from .executed import LIMITS, is_near
-from .numbering import LAYOUT
 from .parting import place_of
 from .pool import MOST_AXES, Pool, is_value, parts_of, plain_word, settings_of
 from .result import Change, Edit, EditKind, UsedOperator
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
     _Exchanged: TypeAlias = tuple[Argument, Argument]
     """What an operator reads, and what it should."""
-
-__all__ = ["told_by_arguments"]
 
 _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
 _MOST_SLICES = 8

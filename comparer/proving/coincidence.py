@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
 
-__all__ = ["Second", "refuted"]
-
 _POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
 _BEGUN = 0.25

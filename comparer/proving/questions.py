@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .earlier import Earlier
     from .result import Audited, FunctionComparison
 
-__all__ = ["ask_all"]
-
 
 def ask_all(
     known: StepFile,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.program import UNIT_ROUNDOFF, Node, Rounding, summing
-from padiff.program.summing import error_in_order
+from padiff.program.rounding import error_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
