@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from padiff.dumper.runs.numpyfile import DAMAGED
-from padiff.dumper.weights.array_pickle import names_for
-from padiff.dumper.weights.plain_pickle import PlainUnpickler, damage_told, made, refuse
+from padiff.dumper.runs.inputs import DAMAGED
+from padiff.dumper.weights.plain_pickle import PlainUnpickler, damage_told, made, names_for, refuse
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:

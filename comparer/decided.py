@@ -500,7 +500,7 @@ def _is_left_out(pair: JudgedPair) -> bool:
     """
     address = pair.end.address
     is_way = pair.end.call is not None and (bool(address.module) or address.role in _TAKEN)
-    return pair.fatal and pair.verdict is Verdict.MISSING and is_way
+    return pair.verdict is Verdict.MISSING and is_way
 
 
 def _is_remade(pair: JudgedPair, executed: Execution) -> bool:

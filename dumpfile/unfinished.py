@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .address import Phase
-from .directory import step_files
 from .errors import DumpError
 from .manifestcodec import BEGUN_NAME, MANIFEST_NAME, decode_manifest, encode_manifest
 from .schema import FileInfo, Mesh
 from .stepfile import StepFile
+from .store import step_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,16 +12,18 @@ from padiff.pairing.calls.confidence import rate, rate_calls
 from padiff.pairing.calls.modules import pair_modules
 from padiff.pairing.calls.onesided import hidden_by_weights, pair_wholes, stack_notes, weight_makers
 from padiff.pairing.calls.proof import Proofs
-from padiff.pairing.maps.mapeffects import (
+from padiff.pairing.maps.mapfile import MapFile
+from padiff.pairing.maps.mapped import (
+    Mapped,
+    apply_map,
     hidden_calls,
     ignored_records,
     mapped_layouts,
     unused_entries,
     without_ignored,
 )
-from padiff.pairing.maps.mapfile import MapFile
-from padiff.pairing.maps.mapped import Mapped, apply_map
 from padiff.pairing.tensors.batches import with_batches
+from padiff.pairing.tensors.fusedoutputs import pair_joined, pair_packed
 from padiff.pairing.tensors.layout import with_layouts
 from padiff.pairing.tensors.records import (
     Partners,
@@ -31,7 +33,6 @@ from padiff.pairing.tensors.records import (
     unmatched_records,
 )
 from padiff.pairing.tensors.slots import order_notes
-from padiff.pairing.tensors.strays import pair_joined, pair_packed, pair_strays
 from padiff.pairing.weights.folded import absorbed, find_folds, without_folded
 from padiff.pairing.weights.owned import pair_owned, with_copies
 from padiff.pairing.weights.plan import plan_weights
@@ -173,7 +174,8 @@ def _with_records(
     found = pair_call_records(views[0], views[1], calls, ends)
     found = with_batches(views[0], views[1], partners, calls, found)
     found = with_layouts(views[0], views[1], mapped_layouts(views[0], found, mapped))
-    found += _joined_or_stray(views, calls, owned.pairs, found)
+    found += pair_joined(*views, calls, owned.pairs)
+    found += pair_packed(*views, calls, owned.pairs)
     found += pair_container_outputs(views, calls, partners, ends, found)
     records = [*found, *pair_root_records(*views), *owned.pairs]
     ignored = ignored_records(views, mapped)
@@ -249,17 +251,6 @@ def _align(
     if any(hidden) or is_wider:
         partners, proofs = rate(*views, _modules_of(views, calls, fixed), calls)
     return Alignment(calls=calls, modules=partners, proofs=proofs, hidden=hidden, plan=plan)
-
-
-def _joined_or_stray(
-    views: tuple[View, View],
-    calls: CallPairs,
-    weights: Sequence[RecordPair],
-    found: Sequence[RecordPair],
-) -> list[RecordPair]:
-    """Pair what several calls make together, and then what no partner of its call was found for."""
-    made = [*pair_joined(*views, calls, weights), *pair_packed(*views, calls, weights)]
-    return [*made, *pair_strays(*views, [*found, *made])]
 
 
 def _aligned(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .copies import making_of
 from .earlier import read_earlier
 from .listing import Listed, Listing, Output, list_program
 from .questions import ask_all
-from .remade import making_of
 from .result import (
     RATE,
     TIED,

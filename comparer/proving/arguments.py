@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .repaired import Repaired
     from .side import Side
 
-__all__ = ["told_by_arguments"]
 
 _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
 _MOST_SLICES = 8

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .result import Edit, Place
     from .side import Side
 
-__all__ = ["Cause", "find_cause", "merged"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:

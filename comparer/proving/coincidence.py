@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
 
-__all__ = ["LARGER", "Second", "has_limits", "refuted"]
-
 LARGER = 3.0
 """How much larger factors are in the third set, as a power of two."""
 _LIMITING = frozenset({"abs", "less", "less_equal", "maximum", "minimum"})

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["computed_values", "exact_constants", "is_unrounded"]
-
 _LIMITS = Limits(total_bytes=1 << 30, work=10**10)
 _MOST_NUMBERS = 4
 """Elements of a constant that is taken for so many settings, such as a range and two factors."""

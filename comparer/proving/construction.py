@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from .leaves import LeafPair
 
-__all__ = ["with_tables"]
-
 
 def with_tables(
     sides: tuple[Side, Side], lone: tuple[set[int], set[int]], differing: Iterable[LeafPair]

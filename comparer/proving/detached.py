@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["find_detached", "find_held"]
-
 _CUTTING = frozenset({"detach", "detach_"})
 _ROUNDINGS = 8
 """By how much the norm of right gradients may differ, in roundings of the dtype, and at least:"""

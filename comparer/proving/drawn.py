@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["differing_draws", "follow_draws", "settle_draws"]
-
 
 def differing_draws(leaves: Leaves, sides: tuple[Side, Side]) -> Iterator[Edit]:
     """Yield where partners draw from two distributions: what they drew shows nothing of that."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .result import Execution
     from .side import Side
 
-__all__ = ["Earlier", "read_earlier"]
-
 _LEFT = frozenset({Role.WEIGHT, Role.BUFFER, Role.OPTIMIZER_STATE})
 
 

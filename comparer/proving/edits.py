@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from padiff.program import COMMUTATIVE, LAYOUT
+
 from .ends import End
-from .numbering import COMMUTATIVE, LAYOUT
 from .parting import place_of
 from .result import Change, Edit, EditKind
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from .exchanged import Made
     from .numbering import Numbering
     from .side import Side
-
-__all__ = ["describe"]
 
 _AXES = frozenset({"dim", "axis"})
 

@@ -8,9 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DRAWN, LeafKind
-from padiff.program import ValueRef
+from padiff.program import LAYOUT, ValueRef
 
-from .numbering import LAYOUT
 from .parting import place_of
 from .pool import plain_word
 from .result import UsedOperator
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from .result import Place
     from .side import Side
-
-__all__ = ["End"]
 
 _CONSTANT = frozenset({"full", "literal"})
 """Primitives that are numbers: the operators that read them are meant."""

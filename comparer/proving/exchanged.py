@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
-__all__ = ["Asked", "Exchanged", "Made", "Start"]
-
 _PER_PRIMITIVE = 1 << 11
 """Elements whose computing takes as long as a primitive does before it computes any."""
 

@@ -16,7 +16,7 @@ from itertools import groupby, islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from .numbering import COMMUTATIVE, LAYOUT
+from padiff.program import COMMUTATIVE, LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from padiff.program import Lowered, Node
 
     from .numbering import Numbering
-
-__all__ = [
-    "Exchange",
-    "Region",
-    "Search",
-]
 
 _MOST_NODES = 1000
 """Primitives without a counterpart that are looked at, of each side, in order. Slices of real

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from padiff.dumpfile import DumpFormatError, LeafKind, Phase, ProgramError, Role
 from padiff.program import read_lowered
 
-from .agreement import Agreement
 from .alignment import align
 from .borders import other_borders
 from .cause import Cause, find_cause
@@ -26,6 +25,7 @@ from .detached import find_detached, find_held
 from .drawn import differing_draws, follow_draws, settle_draws
 from .executed import Runs, Sink
 from .forms import form_for_causes
+from .hidden import Agreement
 from .influences import influences_of_edits, with_influences
 from .joining import joined
 from .kinks import tied_gradients
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from .leaves import Leaves
     from .result import Effect, LeafDifference, Place, UpdateComparison
     from .side import Side
-
-__all__ = ["compare_functions"]
 
 C = TypeVar("C", "FunctionComparison", "UpdateComparison")
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from .result import Edit, LeafDifference
     from .side import Side
 
-__all__ = ["influences_of_edits", "with_influences"]
-
 _LIMITS = Limits(total_bytes=4 << 30, work=10**11)
 """Of each execution: ten seconds of one core. What takes more is not measured."""
 _MOST = 5

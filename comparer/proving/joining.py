@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
-__all__ = ["Joining", "joined"]
-
 _BORDERS = frozenset({Role.INPUT, Role.OUTPUT})
 _FACTORS = (-2.0, 2.0)
 """What values are multiplied by in the second set, beside random signs, as powers of two: a ReLU

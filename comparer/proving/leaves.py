@@ -1,4 +1,7 @@
-"""Which leaf of the candidate is which of the reference, and what each one holds."""
+"""Which leaf of the candidate is which of the reference, and what each one holds.
+
+Leaves of which both dumps keep statistics alone get other elements like theirs.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from padiff.dumpfile import LeafKind, Phase, Role
+from padiff.dumpfile import LeafKind, Phase, ProgramError, Role
 from padiff.pairing import IDENTITY
-from padiff.program import Image, execute
+from padiff.program import UNIT_ROUNDOFF, Image, execute
 
 from .computed import computed_values, exact_constants, is_unrounded
 from .copies import is_copy
-from .invented import invented
 from .masks import Masks, are_turned, drawn_in_two_ways, pair_masks
 from .settings import exact_settings
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
     Other: TypeAlias = Callable[[int, Array], Array]
     """Given the id of a value and its elements, returns other elements."""
-
-__all__ = ["LeafPair", "Leaves", "pair_leaves"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -536,3 +536,27 @@ def _form(side: Side, operator: Operator) -> object:
 
 def _drawing_form(side: Side, operator: Operator) -> object:
     return _form(side, operator), repr(sorted(side.drawn_by(operator).items()))
+
+
+def invented(side: Side, value: int) -> Array:
+    """Draw the elements of a leaf by its statistics, the same for the same digest.
+
+    Args:
+        side: Whose leaf.
+        value: Its id.
+
+    Returns:
+        float64 within the smallest and the largest element, about as large on average.
+
+    Raises:
+        ProgramError: The leaf is not of real numbers, or its statistics do not tell its range.
+    """
+    end, info = side.program.values[value], side.recorded.info(value)
+    is_real = end.dtype in UNIT_ROUNDOFF and "complex" not in end.dtype
+    told = None if info is None or not is_real else info.statistics
+    if told is None or told.minimum is None or told.maximum is None or told.nonfinite:
+        raise ProgramError(f"value {value} has no elements in {str(side.file.path)!r}")
+    mean, size = told.mean or 0.0, max(info.size if info else 0, 1)
+    spread = max((told.l2 or 0.0) ** 2 / size - mean**2, 0.0) ** 0.5
+    random = np.random.default_rng(int(info.digest, 16) if info else 0)
+    return np.clip(random.normal(mean, spread, end.shape), told.minimum, told.maximum)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Statistics, StepFile
     from padiff.program import Argument, Operator, RecordedProgram, Site
 
-__all__ = ["Listed", "Listing", "Output", "list_program"]
-
 _MOST = 3000
 """Operators that are listed: those of a model of some fifty layers."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["are_other_losses"]
-
 
 def are_other_losses(
     sides: tuple[Side, Side], leaves: Leaves, numbers: tuple[Sequence[int], Sequence[int]]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["Masks", "are_turned", "drawn_in_two_ways", "is_same_number", "pair_masks"]
-
 _UNIFORM = frozenset({"rand", "rand_like", "uniform"})
 """The last names of operators that draw uniform numbers, without what marks those in place."""
 _RANGE = (("low", "min", 0.0), ("high", "max", 1.0))

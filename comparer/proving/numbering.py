@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from padiff.pairing import IDENTITY
-from padiff.program import COMMUTATIVE, LAYOUT, Expressions, Image
+from padiff.program import Expressions, Image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .side import Side
 
     Join: TypeAlias = Callable[[int, Sequence[int]], int | None]
-
-__all__ = ["COMMUTATIVE", "LAYOUT", "Numbering"]
 
 
 class Numbering(Expressions):

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["find_parting", "place_of"]
-
 
 def find_parting(
     sides: tuple[Side, Side],

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .result import Edit
     from .side import Side
 
-__all__ = ["MOST_AXES", "Pool", "is_value", "parts_of", "plain_word", "settings_of"]
-
 MOST_AXES = 4
 """Of a tuple whose orders are all tried; of longer ones two parts are exchanged."""
 

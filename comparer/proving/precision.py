@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .leaves import Leaves
     from .side import Side
 
-__all__ = ["find_coarser"]
-
 
 def find_coarser(
     sides: tuple[Side, Side],

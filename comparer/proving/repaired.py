@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
-__all__ = ["Repaired"]
-
 
 class Repaired:
     """The candidate, and the exchanges that make it compute what the reference computes."""

@@ -16,11 +16,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
-from padiff.program import EXACT, Slice, Value, ValueRef, lower
+from padiff.program import COMMUTATIVE, EXACT, LAYOUT, Slice, Value, ValueRef, lower
 
 from .exchanged import Made, Start
 from .exchanges import Exchange, Region
-from .numbering import COMMUTATIVE, LAYOUT
 from .repair import Repair
 
 if TYPE_CHECKING:
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from .executed import Runs, Sink
     from .numbering import Numbering
     from .side import Side
-
-__all__ = ["Reshaping", "values_of", "with_leaf"]
 
 _MOST_FAULTS = 3
 """Faults that change shapes, of one model."""

@@ -13,29 +13,6 @@ if TYPE_CHECKING:
     from padiff.comparer.auditing.result import AuditedValue
     from padiff.program import Argument, Site
 
-__all__ = [
-    "RATE",
-    "Answer",
-    "Audited",
-    "Change",
-    "CoarserValue",
-    "Edit",
-    "EditKind",
-    "Effect",
-    "Execution",
-    "Fault",
-    "FunctionComparison",
-    "Influence",
-    "LeafDifference",
-    "Parting",
-    "Place",
-    "Unknown",
-    "UnsoundValue",
-    "UpdateComparison",
-    "UpdateDifference",
-    "UsedOperator",
-]
-
 
 Audited = tuple[int, Check]
 """Id of a value, and whether its elements or its gradient are meant."""

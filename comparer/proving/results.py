@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-__all__ = ["READ", "Results", "pair_results"]
-
 READ = "->"
 """The keyword of what an operator read from a value, such as ``item``."""
 

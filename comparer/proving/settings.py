@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .executed import Sink
     from .side import Side
 
-__all__ = ["Rates", "exact_settings", "is_of_rate"]
-
 _POWERS = {"beta1_pow": "beta1", "beta2_pow": "beta2"}
 """Arguments that hold the power of another one, which counts the updates."""
 _RATE = "learning_rate"

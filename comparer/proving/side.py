@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from padiff.program import Argument, Lowered, Operator, Program, Read, RecordedProgram, Table
     from padiff.program.primitives import Array
 
-__all__ = ["Side", "read_side"]
-
 
 @dataclass(frozen=True)
 class Side:

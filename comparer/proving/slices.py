@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from padiff.program.primitives import Array
 
 
-__all__ = ["elements_of", "find_smaller"]
-
 _LEAST = 3
 """Primitives of an exchange in which a smaller one is looked for."""
 _MOST_BEHIND = 8

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from padiff.dumpfile import Phase, ProgramError
-from padiff.program import VOCABULARY, Node, Program, ValueRef, execute, lower
+from padiff.program import LAYOUT, VOCABULARY, Node, Program, ValueRef, execute, lower
 
 from .executed import LIMITS, is_near
-from .numbering import LAYOUT
 from .parting import place_of
 from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of
 from .result import Change, Edit, EditKind, UsedOperator
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
     _Exchanged: TypeAlias = tuple[Argument, Argument]
     """What an operator reads, and what it should."""
-
-__all__ = ["Trial"]
 
 _MOST_LOWERED = 30_000
 """Operators that are lowered in all trials of one slice: about two seconds."""

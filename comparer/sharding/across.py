@@ -10,8 +10,7 @@ from padiff.comparer.judging.metrics import measure
 from padiff.comparer.judging.tolerance import TolerancePolicy
 from padiff.dumpfile import Content
 
-from .knownlayout import Turn
-from .readings import named
+from .knownlayout import Turn, named
 from .sides import layouts_of, open_ranks
 from .terms import terms_used
 from .verdicts import apart_by_digest, replicas_of

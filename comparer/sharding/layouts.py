@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CompareError, Layout, Mesh, Phase, Role
 
 from .assembling import PARTIAL_MEAN, REPLICATE, coordinates, split_axis
-from .knownlayout import KnownLayout, LayoutEvidence, Turn, Unknown
-from .readings import OpenRecord, named, ways, whole_of
+from .knownlayout import (
+    KnownLayout,
+    LayoutEvidence,
+    OpenRecord,
+    Turn,
+    Unknown,
+    named,
+    ways,
+    whole_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

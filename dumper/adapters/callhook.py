@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CallHook"]
-
 
 class CallHook:
     """Passes what a module takes or gives on, and changes nothing.

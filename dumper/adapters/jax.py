@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from padiff.dumper.watch import Watch
     from padiff.dumpfile import Layout
 
-__all__ = ["JaxAdapter"]
-
 Tensor = Any
 Module = Any
 

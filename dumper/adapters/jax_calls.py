@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import AfterCall, BeforeCall, Handle, Module
 
-__all__ = ["feed", "hook_call", "hook_entered"]
-
 _CALL = "__call__"
 
 

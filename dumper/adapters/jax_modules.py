@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Module
 
-__all__ = ["children", "held_by", "is_variable", "nnx_package", "variables"]
-
 
 def nnx_package() -> Any:  # noqa: ANN401
     """Return flax.nnx if it was imported; without it there is no model."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.operators import RunOperator
 
-__all__ = ["JaxOperators"]
-
 
 class JaxOperators(LocalOperators):
     """The operators of ``jax``."""

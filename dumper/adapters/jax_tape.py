@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.operators import RunOperator
 
-__all__ = ["DRAWING", "PREFIX", "TAPE", "Removal", "is_array", "quiet", "raw"]
-
 Array = Any
 
 PREFIX = "jax.lax."

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Handle, Model, Module, Tensor
 
-__all__ = ["JaxTrainer", "JaxWatch"]
-
 _RATES = ("rate", "dropout_rate")
 
 

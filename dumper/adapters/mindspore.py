@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from padiff.dumper.watch import Watch
     from padiff.dumpfile import Layout
 
-__all__ = ["MindSporeAdapter"]
-
 _STATISTICS: Final = frozenset({
     "moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked",
 })  # fmt: skip

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import AfterCall, BeforeCall, Handle
 
-__all__ = ["CallHooks"]
-
 
 @dataclass(slots=True)
 class _Hooks:

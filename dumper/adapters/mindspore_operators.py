@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
 
-__all__ = ["MindSporeOperators", "busy"]
-
 _OPERATORS: Final = frozenset({
     "__abs__", "__add__", "__and__", "__getitem__", "__iadd__", "__ifloordiv__", "__imod__",
     "__imul__", "__isub__", "__itruediv__", "__mod__", "__mul__", "__or__", "__pow__",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Handle, Tensor
 
-__all__ = ["Tape"]
-
 
 def _step() -> None:
     """Stand for the function that a graph is of."""

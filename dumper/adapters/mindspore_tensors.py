@@ -14,8 +14,6 @@ from padiff.dumpfile import ConfigError, numpy_dtype
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array, Tensor
 
-__all__ = ["dtype_name", "dtype_of", "elements", "name_of", "tensor_of"]
-
 _NAMES: Final = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
     "float32", "float64", "bfloat16", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2",

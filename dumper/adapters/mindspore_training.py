@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .mindspore_calls import CallHooks
     from .mindspore_tape import Tape
 
-__all__ = ["MindSporeTrainer"]
-
 _WORDS = {
     "beta1": "beta1",
     "beta2": "beta2",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .mindspore_tape import Tape
 
-__all__ = ["MindSporeWatch", "is_optimizer"]
-
 
 def is_optimizer(thing: object) -> bool:
     """Return whether this is one of MindSpore's optimizers, old or new."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["OnnxFormat"]
-
 OPSETS = range(13, 29)
 """Those whose operators the lowering table knows; ONNX's node tests run on it."""
 _DOMAINS = {"": "onnx.", "ai.onnx": "onnx."}

@@ -19,8 +19,6 @@ from padiff.dumpfile import ConfigError, RecordError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["OnnxRuntime"]
-
 _LEVELS = {
     Optimization.NONE: onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     Optimization.BASIC: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,

@@ -8,18 +8,23 @@ Paddle facts that shape this file, each held by a test in ``tests/frameworks``:
   ``clear_grad`` leaves zeros (torch: none).
 - Parameters are also what Paddle uses for BatchNorm statistics, and recurrent layers own their
   weights a second time under flat names.
+
+Gradients are total ones, those that ``paddle.grad`` takes of leaves too. Of layers it is told what
+is inside, what is owned and what cannot be seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from contextlib import ExitStack
+import weakref
+from collections import Counter, defaultdict
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import paddle
 from paddle import nn
+from paddle.jit.pir_translated_layer import PirTranslatedLayer
 from paddle.nn.layer.rnn import RNNBase
 
 from padiff.dumper.adapter import (
@@ -36,18 +41,6 @@ from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError, RecordError
 
 from .callhook import CallHook
-from .paddle_gradients import GradientHooks
-from .paddle_layers import (
-    eagerly,
-    folded_names,
-    inside,
-    is_compiled,
-    is_statistic,
-    parameters_of,
-    refuse_compiled,
-    unlisted,
-    walk,
-)
 from .paddle_operators import PaddleOperators
 from .paddle_random import GeneratorProbe
 from .paddle_sharding import layout_of
@@ -62,9 +55,9 @@ from .paddle_tensors import (
     small_bytes,
     tensor_of,
 )
-from .paddle_training import PaddleTrainer
-from .paddle_watch import BackwardPasses, PaddleWatch
+from .paddle_training import BackwardPasses, PaddleTrainer, PaddleWatch
 from .signature import keywords_of
+from .walk import walk as walk_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -76,7 +69,6 @@ if TYPE_CHECKING:
     from padiff.dumper.watch import Watch
     from padiff.dumpfile import Layout
 
-__all__ = ["PaddleAdapter"]
 
 _PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 """Dtype of the real and imaginary parts."""
@@ -382,3 +374,174 @@ class PaddleAdapter:
                 "no backward for them in eval mode): " + ", ".join(kept)
             )
         return notes
+
+
+class GradientHooks:
+    """The hooks on tensors that one adapter has set."""
+
+    def __init__(self) -> None:
+        """Have set none yet."""
+        self._of_leaf: dict[int, list[_Hook]] = defaultdict(list)
+        """By identity; a hook keeps its leaf alive until it is taken off."""
+
+    def add(self, tensor: Tensor, callback: Callable[[Tensor], None]) -> Handle:
+        """Call back with the total gradient of the tensor as it is now."""
+        return _Hook(tensor, callback, self._of_leaf)
+
+    def handed(self, tensor: Tensor, gradient: Tensor) -> None:
+        """Call back for a leaf of which ``paddle.grad`` gave the gradient.
+
+        Paddle runs the hooks of all tensors on its way but those of the leaves at its end (torch
+        runs them all): a gradient penalty on the model's input would go unnoticed.
+        """
+        for hook in list(self._of_leaf.get(id(tensor), ())):
+            hook.arrived(gradient)
+
+
+class _Hook:
+    """A tensor's hook.
+
+    Paddle's own handle keeps the tensor, so that no activation would die before the step ends. What
+    is inside the graph is only referred to; once the hook is off, it does nothing where it is left.
+    """
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        callback: Callable[[Tensor], None],
+        of_leaf: dict[int, list[_Hook]],
+    ) -> None:
+        self._callback: Callable[[Tensor], None] | None = callback
+        self._number = tensor._register_grad_hook(self.arrived)
+        self._leaf = tensor if tensor.is_leaf else None
+        self._inner = None if tensor.is_leaf else weakref.ref(tensor)
+        self._known = of_leaf
+        self._identity = id(tensor)
+        if self._leaf is not None:
+            of_leaf[self._identity].append(self)
+
+    def arrived(self, gradient: Tensor | None) -> None:
+        """Call back, unless the hook is off or none came, as to BatchNorm's statistics."""
+        if self._callback is not None and gradient is not None:
+            self._callback(gradient)
+
+    def remove(self) -> None:
+        """Take it off; it is off already where an in-place change has moved the tensor off it."""
+        self._callback = None
+        if self._leaf is not None:
+            self._forget()
+        tensor = self._leaf if self._inner is None else self._inner()
+        if tensor is not None:
+            tensor._remove_grad_hook(self._number)
+
+    def _forget(self) -> None:
+        own = self._known.get(self._identity, [])
+        if self in own:
+            own.remove(self)
+        if not own:
+            self._known.pop(self._identity, None)
+
+
+_FLEET: Final = "paddle.distributed.fleet"
+_WRAPPERS: Final = {
+    "paddle.distributed.parallel.DataParallel": "_layers",
+    f"{_FLEET}.meta_parallel.meta_parallel_base.MetaParallelBase": "_layers",
+    f"{_FLEET}.utils.mix_precision_utils.MixPrecisionLayer": "_layers",
+    f"{_FLEET}.meta_parallel.sharding.group_sharded_stage2.GroupShardedStage2": "_layer",
+    f"{_FLEET}.meta_parallel.sharding.group_sharded_stage3.GroupShardedStage3": "_layer",
+}
+"""Wrappers, and the only name that each has for what it wraps."""
+_STATISTICS: Final = ("_mean", "_variance")
+_POWER_VECTORS: Final = ("weight_u", "weight_v")
+
+
+def walk(layer: nn.Layer) -> Iterator[tuple[str, nn.Layer]]:
+    """Yield a layer and what it contains at every path; a layer inside itself is not followed."""
+    # named_sublayers skips shared ones
+    return walk_modules(layer, lambda one: one._sub_layers.items())
+
+
+def parameters_of(layer: nn.Layer) -> Iterator[paddle.Tensor]:
+    """Yield each parameter once, of a tree of any depth; Paddle's own iterator recurses."""
+    seen: set[int] = set()
+    for _, one in walk(layer):
+        for parameter in one._parameters.values():
+            if parameter is not None and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield parameter
+
+
+def inside(layer: nn.Layer) -> nn.Layer | None:
+    """Return the layer inside a wrapper for devices or mixed precision; None if it is none."""
+    for kind in type(layer).__mro__:
+        name = _WRAPPERS.get(f"{kind.__module__}.{kind.__qualname__}")
+        found = None if name is None else getattr(layer, name, None)
+        if isinstance(found, nn.Layer):
+            return found
+    return None
+
+
+def refuse_compiled(path: str, layer: nn.Layer) -> None:
+    """Refuse a layer that is nothing but a compiled program.
+
+    Raises:
+        RecordError: It was loaded from one.
+    """
+    if isinstance(layer, paddle.jit.TranslatedLayer | PirTranslatedLayer):
+        raise RecordError(
+            f"cannot record module {path or '(root)'!r}: expected an eager layer, found a compiled "
+            f"{type(layer).__name__}, whose inner calls cannot be seen",
+            hint="record the layer that the program was made of",
+        )
+
+
+def is_compiled(layer: nn.Layer) -> bool:
+    """Return whether ``to_static`` has compiled a layer's forward."""
+    kind = paddle.jit.dy2static.program_translator.StaticFunction
+    return isinstance(vars(layer).get("forward"), kind)
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Run what ``to_static`` has compiled eagerly: inside a program no layer calls back."""
+    translator = paddle.jit.dy2static.program_translator.ProgramTranslator()
+    before = translator.enable_to_static
+    paddle.jit.enable_to_static(False)  # noqa: FBT003
+    try:
+        yield
+    finally:
+        paddle.jit.enable_to_static(before)
+
+
+def folded_names(layer: nn.Layer) -> frozenset[str]:
+    """Name the tensors of a layer that are another's alias, derived, or a kernel's own state."""
+    own = layer._parameters
+    folded = {
+        name[: -len(suffix)]
+        for suffix in ("_orig", "_v")
+        for name in own
+        if name.endswith(suffix) and (suffix == "_orig" or f"{name[:-2]}_g" in own)
+    }  # weight_norm and spectral_norm keep the weight they compute as a buffer
+    if isinstance(layer, nn.layer.rnn.RNNBase):
+        cells = {
+            id(parameter) for child in layer.sublayers() for parameter in child._parameters.values()
+        }
+        folded |= {name for name, parameter in own.items() if id(parameter) in cells}
+        folded.add("_dropout_state")
+    return frozenset(folded)
+
+
+def is_statistic(layer: nn.Layer, name: str) -> bool:
+    """Return whether a layer keeps what others call a buffer as a parameter of this name."""
+    if isinstance(layer, nn.SpectralNorm):
+        return name in _POWER_VECTORS
+    norms = (nn.layer.norm._BatchNormBase, nn.BatchNorm)  # the common base
+    return isinstance(layer, norms) and name in _STATISTICS
+
+
+def unlisted(layer: nn.Layer) -> Iterator[tuple[str, paddle.Tensor]]:
+    """Yield parameters that a layer keeps in plain lists, where Paddle itself does not see them."""
+    if isinstance(layer, nn.AdaptiveLogSoftmaxWithLoss):
+        for number, tail in enumerate(layer.tail_weights):
+            for place, tensor in enumerate(tail):
+                yield f"tail_weights.{number}.{place}", tensor

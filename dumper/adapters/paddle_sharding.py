@@ -10,8 +10,6 @@ from padiff.dumpfile import Layout, Mesh
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Tensor
 
-__all__ = ["layout_of", "local_of"]
-
 _REDUCTION = "kRed"
 """What the names of Paddle's reductions begin with: ``kRedSum``."""
 

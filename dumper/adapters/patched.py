@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.operators import RunOperator
 
-__all__ = ["Busy", "Listeners", "LocalOperators", "PatchedOperators", "class_name"]
-
 
 class Listeners(threading.local):
     """Who hears of the operators of a thread; one for each framework."""

@@ -1,4 +1,11 @@
-"""PyTorch, as padiff sees it."""
+"""PyTorch, as padiff sees it.
+
+A module is told by the class that it was written of, whatever torch has made of it since.
+
+Layers of Keras on its torch backend keep parts and weights elsewhere: one holds those of a list
+outside of ``_modules``, and in one dictionary of parameters its own variables beside those of all
+layers inside. ``Sequential`` keeps a second model of the same layers, which is never called.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +23,16 @@ from padiff.dumpfile import ConfigError
 
 from .callhook import CallHook
 from .signature import keywords_of
-from .torch_classes import class_of
 from .torch_gradients import hook_gradient
-from .torch_keras import is_keras, parts, switch_keras, variables
 from .torch_operators import TorchOperators
 from .torch_sharding import PLAIN, array_of, layout_of, local_of
-from .torch_training import TorchTrainer
+from .torch_training import TorchTrainer, TorchWatch
 from .torch_transfers import AS_BITS, TorchTransfers
 from .torch_unseen import force_eager
-from .torch_watch import TorchWatch
 from .walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from padiff.dumper.adapter import Keywords, Transfer
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
     from padiff.dumpfile import Layout
-
-__all__ = ["TorchAdapter"]
 
 
 class TorchAdapter:
@@ -436,3 +438,74 @@ def _parameters(adapter: TorchAdapter, model: torch.nn.Module) -> Iterator[torch
             if owned.is_weight and id(owned.tensor) not in seen:
                 seen.add(id(owned.tensor))
                 yield owned.tensor
+
+
+_ROOT = "__torch__"
+_MANGLED = "___torch_mangle_"
+"""TorchScript tells classes of one name apart by a level of this name and a number."""
+
+
+def class_of(module: torch.nn.Module) -> type:
+    """Return the class that a scripted, traced or fully sharded module was made from.
+
+    For any other module, and where that class is not imported, its own class. FSDP2 gives a sharded
+    module a class made for it. All scripted modules are instances of one
+    class, which says nothing about them.
+    """
+    own = type(module)
+    sharded = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    if sharded is not None and isinstance(module, sharded):
+        return own.__mro__[own.__mro__.index(sharded) + 1]
+    if not isinstance(module, torch.jit.ScriptModule):
+        return own
+    levels = str(getattr(module._c._type(), "qualified_name", str)()).split(".")
+    if levels[0] != _ROOT:
+        return own
+    *path, name = (level for level in levels[1:] if not level.startswith(_MANGLED))
+    found = getattr(sys.modules.get(".".join(path)), name, None)
+    return found if isinstance(found, type) and issubclass(found, torch.nn.Module) else own
+
+
+_HIDDEN = ("_torch_params", "_functional")
+
+
+def is_keras(module: torch.nn.Module) -> bool:
+    """Return whether this is a layer or model of Keras."""
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(module, keras.Layer)
+
+
+def parts(layer: Any) -> Iterator[tuple[str, torch.nn.Module]]:  # noqa: ANN401 - keras.Layer
+    """Yield the layers inside: attributes by their names, those of lists by the layers' own."""
+    attributes = {name: one for name, one in layer._modules.items() if name not in _HIDDEN}
+    yield from attributes.items()
+    seen = set(map(id, attributes.values()))
+    for one in layer._layers:
+        if id(one) not in seen and not isinstance(one, sys.modules["keras"].layers.InputLayer):
+            yield one.name, one
+
+
+def variables(layer: Any) -> Iterator[NamedTensor]:  # noqa: ANN401 - keras.Layer
+    """Yield what a layer owns itself, weights first."""
+    for held, is_weight in (
+        (layer._trainable_variables, True),
+        (layer._non_trainable_variables, False),
+    ):
+        for one in held:
+            yield NamedTensor(name=one.name, tensor=one._value, is_weight=is_weight)
+
+
+def switch_keras(modules: Iterable[tuple[str, torch.nn.Module]], *, training: bool) -> None:
+    """Set the flag of each layer; torch's own method does not find those of lists.
+
+    Raises:
+        ConfigError: The layers should train: they do not ask the flag.
+    """
+    if training:
+        raise ConfigError(
+            "cannot run a model of Keras in training mode: its layers ask for an argument of the "
+            "call, not for a mode",
+            hint="return a torch.nn.Module whose forward calls model(x, training=True)",
+        )
+    for _, module in modules:
+        module.training = False

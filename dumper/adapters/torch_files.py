@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Array
 
-__all__ = ["write_state"]
-
 
 def write_state(path: Path, arrays: Mapping[str, Array]) -> None:
     """Save arrays as a state dict of CPU tensors."""

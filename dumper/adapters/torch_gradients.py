@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Handle
 
-__all__ = ["hook_gradient"]
-
 
 def hook_gradient(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> Handle:
     """Call back with the total gradient of a tensor as it is now.

@@ -12,8 +12,6 @@ from padiff.dumpfile import ConfigError
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Model
 
-__all__ = ["opened"]
-
 _COMPILED = (
     ("torch.export.pt2_archive._package", "AOTICompiledModel"),
     ("torch._inductor.package.package", "AOTICompiledModel"),

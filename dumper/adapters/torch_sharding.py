@@ -16,15 +16,6 @@ from padiff.dumpfile import Layout, Mesh, RecordError
 if TYPE_CHECKING:
     from padiff.dumper.adapter import Array
 
-__all__ = [
-    "PLAIN",
-    "array_of",
-    "collective_argument",
-    "is_allocated",
-    "layout_of",
-    "local_of",
-]
-
 PLAIN = frozenset({torch.Tensor, Parameter})
 """Classes of tensors that are all here, with nothing to wait for."""
 _DISTRIBUTED = "torch.distributed.tensor", "DTensor"

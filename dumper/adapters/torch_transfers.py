@@ -9,8 +9,6 @@ import torch
 
 from padiff.dumper.adapter import Transfer
 
-__all__ = ["AS_BITS", "TorchTransfers"]
-
 _FLOAT8 = {
     name: getattr(ml_dtypes, name)
     for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.operators import RunOperator
 
-__all__ = ["OperatorMode", "force_eager", "watch_unseen"]
-
 _TRANSFORMATIONS = {
     "torch._functorch.apis": {"vmap_impl": "torch.vmap"},
     "torch._functorch.eager_transforms": {

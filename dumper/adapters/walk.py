@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Module
 
-__all__ = ["walk"]
-
 
 def walk(
     root: Module, children: Callable[[Module], Iterable[tuple[str, Module | None]]]

@@ -7,7 +7,5 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["recorders"]
-
 recorders: list[Recorder] = []
 """In the order in which they began."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     Key = tuple[str, tuple[int, ...]]
     """Digest and shape of elements."""
 
-__all__ = ["Construction"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Operator:

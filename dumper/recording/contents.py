@@ -1,19 +1,24 @@
-"""Copies of tensors, taken once for each content met."""
+"""Copies of tensors, taken once for each content met.
+
+A tensor is handed to the writer in the way that is cheapest where it lies.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from .storing import store
+from padiff.dumpfile import SMALL_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from padiff.dumper.adapter import Adapter, Tensor
-    from padiff.dumpfile import Content, StepWriter
+    from padiff.dumper.adapter import Adapter, Array, Tensor
+    from padiff.dumpfile import Content, Layout, StepWriter, Stored
 
-    from .storing import Kept
+    from .gradients import Watched
+
 
 KEPT_BYTES = 64 << 20
 """Contents are remembered until they sum up to this; more is only copied and hashed again."""
@@ -107,3 +112,63 @@ class Contents:
         """Forget everything, so that the tensors may die."""
         self._kept.clear()
         self._kept_bytes = 0
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A tensor that was handed to the writer; not frozen, as that takes longer to make."""
+
+    stored: Stored
+    shape: tuple[int, ...]
+    size_bytes: int
+    layout: Layout | None = None
+    """How the tensor lies over processes, if it does."""
+    tensor: Any = None
+    """A tensor with this content, kept alive so that its key stays true; None if nobody asks."""
+    _watched: dict[Hashable, tuple[Any, Watched]] | None = None
+
+    @property
+    def watched(self) -> dict[Hashable, tuple[Any, Watched]]:
+        """Tensor objects with this content and the gradient expected by each, by identity."""
+        if self._watched is None:  # most contents never have any
+            self._watched = {}
+        return self._watched
+
+
+def store(
+    adapter: Adapter, writer: StepWriter, tensor: Tensor, content: Content | None = None
+) -> Kept:
+    """Store what a tensor holds at this moment.
+
+    From a GPU the elements may still be on their way when this returns.
+
+    Args:
+        adapter: The tensor's framework.
+        writer: Where it goes.
+        tensor: What to store.
+        content: How much of it to write; None as the writer does.
+    """
+    small_bytes = getattr(adapter, "small_bytes", None)  # adapters of others may lack it
+    small = None if small_bytes is None else small_bytes(tensor, SMALL_BYTES)
+    if small is not None:
+        data, name, shape = small
+        return Kept(writer.store_bytes(data, name, shape, content), shape, len(data))
+    transfer = adapter.transfer(tensor)
+    if transfer is None:
+        array = adapter.elements(tensor)
+        stored = writer.store(array, content=content)
+    else:
+        array = transfer.array
+        stored = writer.store(array, content=content, arrival=transfer.wait)
+    return Kept(stored, array.shape, array.nbytes, adapter.layout(tensor))
+
+
+def store_array(writer: StepWriter, array: Array, layout: Layout | None = None) -> Kept:
+    """Store elements that were read already.
+
+    Args:
+        writer: Where they go.
+        array: What they are.
+        layout: How their tensor lies over processes, if it does.
+    """
+    return Kept(writer.store(array), array.shape, array.nbytes, layout)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .recordedsteps import RecordedSteps
     from .recordsettings import RecordSettings
 
-__all__ = ["Description"]
-
 
 class Description:
     """The manifest in the making."""

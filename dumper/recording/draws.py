@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Adapter
 
-__all__ = ["Draws"]
-
 _MT19937_BYTES = 4 * 624 + 4
 """numpy's ``mt19937_state``: 624 words and the place among them (numpy/random/src/mt19937)."""
 

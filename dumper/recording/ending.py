@@ -14,8 +14,6 @@ from padiff.dumpfile import PadiffError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Ending"]
-
 
 class Ending:
     """Ends one recording at the first error, with a message on stderr."""

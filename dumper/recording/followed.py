@@ -16,8 +16,6 @@ from padiff.dumpfile import LeafKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-__all__ = ["Followed", "Taken"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:

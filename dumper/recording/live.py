@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Model, Tensor
     from padiff.dumper.runs.target import Target
 
-__all__ = ["LiveSide", "build_side"]
-
 
 class LiveSide:
     """The parameters and buffers of a model as they are now; values are read on demand."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-__all__ = ["OwnWork"]
-
 
 class OwnWork:
     """A lock that a thread may take again; who holds it does the recorder's work.

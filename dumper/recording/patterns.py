@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from padiff.dumper.adapter import Model
 
-__all__ = ["patterns_of"]
-
 
 def patterns_of(option: str, given: Any, *models: Model) -> tuple[str, ...]:  # noqa: ANN401
     """Return patterns of modules as text.

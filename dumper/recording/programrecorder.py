@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     Stamp = tuple[Hashable, tuple[int, ...]]
 
-__all__ = ["ProgramRecorder"]
-
 MOST_TEXT = 200
 """Longest text kept of an argument."""
 MOST_PARTS = 4096

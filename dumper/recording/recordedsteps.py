@@ -1,16 +1,20 @@
-"""The steps of one recording: opens a step when it is due, and leaves nothing on between them."""
+"""The steps of one recording: opens a step when it is due, and leaves nothing on between them.
+
+The garbage collector runs less often while a step is recorded.
+"""
 
 from __future__ import annotations
 
+import gc
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.dumper.watch import SharedPatches
 from padiff.dumpfile import JSON, DumpWriter, Phase, RecordError, Role, StepWriter
 
-from .collector import collector_slowed
 from .ending import Ending
 from .recordsettings import Counts, RecordSettings
 from .steprecorder import StepRecorder
@@ -24,8 +28,6 @@ if TYPE_CHECKING:
     from .construction import Construction
     from .source import Sources
     from .tree import TreeNode
-
-__all__ = ["RecordedSteps"]
 
 
 @dataclass(slots=True, weakref_slot=True, kw_only=True)
@@ -234,3 +236,31 @@ class RecordedSteps:
             hint="call the very model that was passed to padiff.record, or check "
             "include= and exclude=",
         )
+
+
+_FACTOR = 10
+"""How much rarer: a recorded operator makes some 30 objects that the collector walks, a plain one
+hardly any, so that it comes no less often than in a step of the same operators that is plain."""
+
+
+class _Slowed:
+    """The thresholds of the process, raised until it is removed."""
+
+    def __init__(self) -> None:
+        self._before = gc.get_threshold()
+        self._raised = (self._before[0] * _FACTOR, *self._before[1:])
+        gc.set_threshold(*self._raised)
+
+    def remove(self) -> None:
+        """Put the thresholds back, unless the program has set others meanwhile."""
+        if gc.get_threshold() == self._raised:
+            gc.set_threshold(*self._before)
+
+
+def _slowed() -> Iterator[_Slowed]:
+    yield _Slowed()
+
+
+collector_slowed = SharedPatches(_slowed).installed
+"""Let what is recorded live without being walked again and again: nothing of it is a cycle, and
+all of it dies when the step ends."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from .construction import Construction
 
-__all__ = ["Counts", "RecordSettings", "Recorder"]
-
 _NUMBERS = int | float | np.number | np.ndarray
 
 

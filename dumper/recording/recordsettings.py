@@ -11,8 +11,6 @@ from padiff.dumpfile.urls import url_of
 
 from .running import Running
 
-__all__ = ["Counts", "RecordSettings", "StepPlan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from .nested import IsTensor
 
-__all__ = ["parts_of_result"]
-
 Array = npt.NDArray[Any]
 MOST_VISITED = 4096
 """Containers, objects and leaves that are looked at in one result."""

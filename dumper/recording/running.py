@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Running"]
-
 
 class Running:
     """Hears what is being recorded; this one forgets it, the command line's outlives a crash.

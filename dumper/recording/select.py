@@ -22,8 +22,6 @@ from padiff.dumpfile import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ModuleName", "Pattern", "Reach", "Selection"]
-
 
 class Reach(StrEnum):
     """Which modules a pattern speaks about, given the ones that it matches."""

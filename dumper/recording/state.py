@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from padiff.dumpfile import LeafKind, Phase, RecordError, Role, StepWriter, Stored, digest_of
 
-from .storing import Kept, store, store_array
+from .contents import Kept, store, store_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
 
 from .callstack import CallStack, OpenCall
-from .contents import Contents
+from .contents import Contents, store
 from .draws import Draws
 from .ending import Ending
-from .gradients import Gradients, Target
+from .gradients import Gradients, Recomputed, Target
 from .nested import Flat, flatten, flatten_call
 from .ownwork import OwnWork
 from .programrecorder import ProgramRecorder
-from .recomputed import Recomputed
 from .results import parts_of_result
 from .running import Running
 from .state import State
-from .storing import store
 from .threads import follow_threads
 from .update import Update
 

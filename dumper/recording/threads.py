@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Context: TypeAlias = Callable[[], AbstractContextManager[object]]
 
-__all__ = ["follow_threads"]
-
 _POOL = "multiprocessing.pool"
 _TASKS = ("apply_async", "_map_async", "imap", "imap_unordered")
 """Methods of that module's ``ThreadPool`` to which all others come; a function stands first."""

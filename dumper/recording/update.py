@@ -11,8 +11,8 @@ import numpy as np
 
 from padiff.dumpfile import JSON, LeafKind, Phase, Role, StepWriter, Stored
 
+from .contents import store, store_array
 from .followed import Taken
-from .storing import store, store_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from padiff.dumper.adapter import Adapter, Array, Handle, Tensor
     from padiff.dumper.trainer import Optimizer
 
+    from .contents import Kept
     from .programrecorder import ProgramRecorder
     from .state import State
-    from .storing import Kept
-
-__all__ = ["Update"]
 
 GRADIENT_NORM = "['gradient_norm']"
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from padiff.dumper.recording.ranks import ranks_of
-from padiff.dumper.recording.recorder import Recorder, RecordSettings
+from padiff.dumper.recording.recorder import Recorder
+from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumpfile import ConfigError, Phase, open_dump
 from padiff.dumpfile.scratch import scratch_folder
 

@@ -17,13 +17,12 @@ from padiff.dumpfile import ConfigError, Phase
 from .beforehand import check_beforehand, check_place
 from .feeding import StepInputs
 from .loading import load_model, load_weights_into, loaded_setting, seed_all, write_structure
-from .losses import choose_outputs, default_loss
 from .outputs import outputs_for
 from .repeat import Repeats
 from .runsettings import Progress, RunSettings, TrainSettings
 from .sources import opened_sources
 from .target import each_file_once, import_target, kind_of_thing
-from .usercode import UserCode, forward_trouble
+from .usercode import UserCode, choose_outputs, default_loss, forward_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable

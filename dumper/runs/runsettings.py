@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from padiff.dumper.recording.recorder import Counts, RecordSettings
+    from padiff.dumper.recording.recordsettings import Counts, RecordSettings
 
     from .inputs import InputSource
     from .repeat import RepeatSettings

@@ -11,20 +11,20 @@ import numpy as np
 
 from padiff.dumper import adapters
 from padiff.dumper.recording.nested import flatten
-from padiff.dumper.recording.recorder import Recorder, RecordSettings
+from padiff.dumper.recording.recorder import Recorder
 from padiff.dumpfile import ConfigError, Phase, is_floating
 
 from .feedphase import FeedPhase
 from .loading import loaded_setting
-from .losses import choose_outputs, default_loss
 from .rebuild import rebuilt
-from .usercode import UserCode
+from .usercode import UserCode, choose_outputs, default_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model, Tensor
+    from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
     from padiff.pairing import MapFile, WeightPlan
 

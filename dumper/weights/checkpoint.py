@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumper.recording.named_tree import infer_modules
+from padiff.dumper.recording.named import infer_modules
 from padiff.dumper.runs.target import near_names
 from padiff.dumpfile import (
     ConfigError,
@@ -40,8 +40,8 @@ from padiff.dumpfile.packed import PACKED_SUFFIX, unpacked
 from padiff.dumpfile.strictjson import from_json
 from padiff.dumpfile.wholefile import whole_file
 
-from .array_pickle import read_array_pickle
 from .mindspore_file import is_mindspore_file, read_mindspore_file
+from .plain_pickle import read_array_pickle
 from .safetensors_file import read_safetensors, write_safetensors
 from .torch_file import read_torch_file
 

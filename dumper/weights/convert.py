@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError, DumpError, Role
 from padiff.pairing.result import SideName
 from padiff.pairing.side import unsaved_records
-from padiff.pairing.weights.refusal import draw_problems, example_of
 from padiff.pairing.weights.settled import settled_by_content
 from padiff.pairing.weights.weight_rules import is_passive
-from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
+from padiff.pairing.weights.weight_text import (
+    WeightError,
+    draw_problems,
+    example_of,
+    problems_of,
+    weight_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Model
-    from padiff.dumper.recording.recorder import RecordSettings
+    from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumpfile import StepWriter, Stored
 
 _NOT_RUN = "the model did not run: structure, weights and buffers only"

@@ -20,8 +20,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from .array_pickle import names_for
-from .plain_pickle import PlainUnpickler, damage_told, lengths_of, made, refuse
+from .plain_pickle import PlainUnpickler, damage_told, lengths_of, made, names_for, refuse
 
 if TYPE_CHECKING:
     from pathlib import Path

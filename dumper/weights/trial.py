@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ConfigError
 from padiff.pairing import pair as pair_runs
 from padiff.pairing.result import ModulePair, PairedBy
-from padiff.pairing.weights.siblings import (
-    changed_layers,
-    exchanges,
-    met_siblings,
-    siblings_of,
-)
 from padiff.pairing.weights.tried import (
     changed,
+    changed_layers,
     errors_at,
+    exchanges,
     meetings_of,
+    met_siblings,
     moved_to,
     open_layers,
     partners_by_input,
+    siblings_of,
     told_by,
 )
 from padiff.pairing.weights.weight_plan import ASSUMED, OTHERWISE
@@ -42,8 +40,7 @@ if TYPE_CHECKING:
     from padiff.pairing.maps.mapfile import MapFile
     from padiff.pairing.rule import Rule
     from padiff.pairing.side import Side
-    from padiff.pairing.weights.siblings import Siblings
-    from padiff.pairing.weights.tried import Meeting
+    from padiff.pairing.weights.tried import Meeting, Siblings
     from padiff.pairing.weights.weight_plan import WeightChoice, WeightPair, WeightPlan, WeightWay
 
 

@@ -17,10 +17,15 @@ from padiff.pairing import pair as pair_runs
 from padiff.pairing.maps.mapfile import MapFile, read_map
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.plan import plan_weights
-from padiff.pairing.weights.refusal import draw_problems, example_of
 from padiff.pairing.weights.settled import settled_by_content, without_unsaved
-from padiff.pairing.weights.siblings import grounded
-from padiff.pairing.weights.weight_text import WeightError, problems_of, weight_name
+from padiff.pairing.weights.tried import grounded
+from padiff.pairing.weights.weight_text import (
+    WeightError,
+    draw_problems,
+    example_of,
+    problems_of,
+    weight_name,
+)
 
 from .checkpoint import open_source
 from .trial import Trial

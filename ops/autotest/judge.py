@@ -34,7 +34,7 @@ from padiff.ops.judging import (
 )
 from padiff.program import TABLES, lower
 
-from .step import Step
+from .trace import Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,8 +1,11 @@
-"""A program that both frameworks execute call by call, as the user's code makes the calls."""
+"""A program that both frameworks execute call by call, as the user's code makes the calls.
+
+It is made of leaves, layers and calls.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,16 +19,15 @@ from padiff.ops.table import LAYERS, TABLE, Call
 from padiff.ops.workers import Request, Sent, held_call, request_of
 from padiff.program import Operator, Program, Value, ValueRef
 
-from .step import Built, Named, Step, StoppedError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from padiff.ops.searching import Pair
-    from padiff.ops.table import Row
+    from padiff.ops.table import Layer, Row
     from padiff.ops.workers import Outcome
     from padiff.program import Argument as ProgramArgument
     from padiff.program.primitives import Array
+
 
 T = TypeVar("T")
 _INDEX = "torch.Tensor.__getitem__"
@@ -481,3 +483,52 @@ def _written(one: ProgramArgument) -> str:
             hint="torch.index_select and torch.gather take a tensor",
         )
     return repr(one)
+
+
+class StoppedError(Exception):
+    """A call that ended a side, or made something else there: what follows cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A leaf: an input, a parameter, a buffer, a number."""
+
+    value: int
+    name: str
+    tensor: Tensor
+    layer: str = ""
+    """Whose parameter or buffer it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A layer."""
+
+    name: str
+    row: Layer
+    calls: Mapping[str, Call]
+    """Of its class, by framework."""
+    arguments: Mapping[str, Argument]
+    state: Mapping[str, str]
+    """Paddle's attribute by torch's."""
+    values: Mapping[str, int]
+    """Its parameters and buffers, by torch's attribute."""
+    is_training: bool = True
+    outputs: tuple[int, ...] = ()
+    """As of a step: building makes none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One call."""
+
+    name: str
+    """Of the row, or of the layer's class."""
+    row: Row | None
+    calls: Mapping[str, Call]
+    outputs: tuple[int, ...] = ()
+    """Values; none where the call ended the program."""
+    is_one: Mapping[str, bool] = field(default_factory=dict)
+    """By framework, whether the result is a tensor and no list of some."""
+    index: str = ""
+    """Of a part of a tensor, as Python."""

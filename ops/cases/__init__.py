@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from .case import Argument, Case, Dtype, Fill, HeldTensor, Layout, Tensor, rounded, tensors_of
-from .casejson import case_from_json, case_to_json, cases_from_json, cases_to_json
+from padiff.dumpfile import Dtype
+
+from .case import (
+    Argument,
+    Case,
+    Fill,
+    HeldTensor,
+    Layout,
+    Tensor,
+    case_from_json,
+    case_to_json,
+    cases_from_json,
+    cases_to_json,
+    rounded,
+    tensors_of,
+)
 from .elements import signs
 
 __all__ = [

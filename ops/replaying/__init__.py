@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .recordedcase import case_of, rows_by_name
-from .replay import Replayed, ReplayedOperator, Status, replay_dump
+from .replay import Replayed, ReplayedOperator, Status, case_of, replay_dump, rows_by_name
 
 __all__ = ["Replayed", "ReplayedOperator", "Status", "case_of", "replay_dump", "rows_by_name"]

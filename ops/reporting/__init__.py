@@ -6,8 +6,7 @@ from .html import to_html
 from .json_report import to_json
 from .junit import to_junit
 from .program import array_text, call_text, literal, made_lines, program_of
-from .shown import shown
-from .text import described, headline, said_lines, to_text
+from .text import described, headline, said_lines, shown, to_text
 
 __all__ = [
     "array_text",

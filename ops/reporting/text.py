@@ -1,4 +1,7 @@
-"""The result of a test for a terminal."""
+"""The result of a test for a terminal.
+
+``shown`` prints one row of the table.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
     from padiff.ops.cases import Case
     from padiff.ops.judging import Finding
     from padiff.ops.searching import Tested
-    from padiff.ops.table import Operators
+    from padiff.ops.table import Operators, Row
+
 
 _SHOWN = 200
 """Characters of an error."""
@@ -123,3 +127,24 @@ def _invalid(tested: Tested) -> list[str]:
             share = 100 * one.rejected / one.cases
             lines.append(f"{one.operator}: both frameworks refuse {share:.0f} % of the cases")
     return ["", *lines] if lines else []
+
+
+def shown(row: Row, topic: str) -> str:
+    """Return what is known of an operator: names, arguments, differences by design."""
+    lines = [f"{row.name}  ({topic})"]
+    for framework, one in row.frameworks.items():
+        lines.append(f"  {framework:<8}{one.name}")
+        facts = [f"{name} -> {other}" for name, other in one.names.items()]
+        facts += [f"{name}: {text}" for name, text in one.wrapped.items()]
+        facts += [f"{name}={value!r} always" for name, value in one.always.items()]
+        facts += [f"{name}: another value" for name in one.values]
+        if one.changes is not None:
+            facts.append("arguments rewritten")
+        if one.slots is not None:
+            facts.append(f"outputs {list(one.slots)} compared")
+        if one.taken:
+            facts.append(f"compared: {one.taken}")
+        lines += [f"          {fact}" for fact in facts]
+    if row.note:
+        lines.append(f"  by design: {row.note}")
+    return "\n".join([*lines, ""])

@@ -56,7 +56,6 @@ _ANY = unary()
 _FINITE = unary(fills=FINITE)
 _MILD = unary(fills=_MODERATE)
 _POSITIVE = unary(low=0)
-_UNIT = unary(low=-1, high=1)
 
 ROWS: tuple[Row, ...] = (
     *(

@@ -32,6 +32,8 @@ Places = npt.NDArray[np.int64]
 _HELD = frozenset({LeafKind.INPUT, LeafKind.CONSTANT, LeafKind.PARAMETER, LeafKind.BUFFER})
 _OWNED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER})
 _MATRIX = 2
+_MOVES = LAYOUT - {"cast"} | {"concat", "diagonal", "flip", "roll", "slice"}
+"""Primitives of which each element is one of an operand's."""
 
 
 def flows_of(
@@ -206,6 +208,39 @@ def _program_of(view: View) -> Side | None:
     if not view.program:
         view.program.append(_read(view))
     return view.program[0]
+
+
+def moved_from(view: View, record: int, sources: Iterable[int]) -> list[int]:
+    """Return of which records the program of a side made another by moving elements alone.
+
+    Args:
+        view: The side.
+        record: Of slices, heads in another order, or a join of what is in the others.
+        sources: The records that are looked for, in the order in which they are preferred.
+
+    Returns:
+        None of them where anything else was done, or no program was recorded.
+    """
+    side = _program_of(view)
+    if side is None or record not in side[0].borders:
+        return []
+    recorded, lowered = side
+    terms: dict[int, int] = {}
+    for source in sources:
+        term = lowered.terms.get(recorded.borders.get(source, -1))
+        if term is not None:
+            terms.setdefault(term, source)
+    found, open_ = set[int](), [lowered.terms.get(recorded.borders[record])]
+    while open_:
+        term = open_.pop()
+        if term in terms:
+            found.add(terms[term])
+            continue
+        place = None if term is None else lowered.producers.get(term)
+        if place is None or lowered.nodes[place].primitive not in _MOVES:
+            return []
+        open_ += lowered.nodes[place].operands
+    return sorted(found)
 
 
 def _read(view: View) -> Side | None:

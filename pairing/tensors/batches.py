@@ -20,7 +20,7 @@ from padiff.pairing.result import PairedBy, RecordPair
 from padiff.pairing.rule import IDENTITY, Rule
 from padiff.pairing.steps import Step, Verb
 
-from .reordered import is_promised
+from .layout import is_promised
 from .sampled import EQUAL, distance, elements_of_both
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import CALL_ROLES, RecordInfo, Role, is_floating
 from padiff.dumpfile.bulk import build_all
 from padiff.pairing.calls.activations import has_activations, output_call, values_before
+from padiff.pairing.calls.expressed import moved_from
 from padiff.pairing.calls.onesided import hidden_reason
 from padiff.pairing.names import words_of
 from padiff.pairing.result import Absence, PairedBy, RecordPair, SideName, UnmatchedRecord
 from padiff.pairing.weights.folded import Absorbed
 
-from .parts import Parts
 from .sketch import alikeness
 from .slots import arguments_of, by_argument, pair_slots
 
@@ -290,14 +290,13 @@ def unmatched_records(
         explained: What is known already, by record id.
     """
     judged = _judged(view, paired)
-    parts = Parts(view, judged)
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     alone = [record for record in view.records if record.id not in paired]
     told: list[tuple[Absence, str]] = []
     elsewhere: list[str] = []
     missing = Absence.MISSING
     for record in alone:
-        elsewhere.append(_judged_inside(view, record, judged, parts))
+        elsewhere.append(_judged_inside(view, record, judged))
         known = explained.get(record.id)
         if known is not None:
             told.append((known.absence, known.reason))
@@ -309,8 +308,6 @@ def unmatched_records(
         is_inner = record.call is not None and view.parents[record.call] is not None
         if is_inner and record.value in before:
             absence, reason = Absence.SKIPPED, before[record.value]
-        elif is_inner and (where := parts.reason(record)):
-            absence, reason = Absence.COVERED, where
         told.append((absence, reason))
     return build_all(
         UnmatchedRecord,
@@ -323,14 +320,16 @@ def unmatched_records(
     )
 
 
-def _judged_inside(view: View, record: RecordInfo, judged: Mapping[int, int], parts: Parts) -> str:
+def _judged_inside(view: View, record: RecordInfo, judged: Mapping[int, int]) -> str:
     """Describe where else the elements of an output of the whole model are judged, if they are."""
     is_root = record.call is not None and view.parents[record.call] is None
     if not is_root or record.role not in _OUTPUTS or record.value is None:
         return ""
     if record.value in judged:
         return f"value judged at {view.name_of(judged[record.value])}"
-    return parts.reason(record)
+    sources = moved_from(view, record.id, judged.values())
+    names = " and ".join(map(view.name_of, sources))
+    return f"elements judged at {names}" if names else ""
 
 
 def _judged(view: View, paired: Iterable[int]) -> dict[int, int]:

@@ -8,9 +8,8 @@ import paddle
 import pytest
 import torch
 
-from padiff.comparer.facts.attributes import attribute_differences
-from padiff.comparer.facts.defaults import VARIANCE, known_differences
-from padiff.dumper.recording.attributes import attributes_of, framework_names
+from padiff.comparer.facts.attributes import VARIANCE, attribute_differences, known_differences
+from padiff.dumper.recording.tree import attributes_of, framework_names
 from padiff.dumpfile import ModuleInfo
 
 if TYPE_CHECKING:

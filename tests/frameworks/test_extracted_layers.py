@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from padiff.comparer.extracting.extract import extract
-from padiff.dumper.recording.recorder import RecordSettings
+from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.run import run
 from padiff.dumper.runs.runsettings import RunSettings, TrainSettings

@@ -11,7 +11,7 @@ import numpy as np
 import paddle
 import pytest
 
-from padiff.dumper.adapters.paddle_draws import drawn_again
+from padiff.dumper.adapters.paddle_operators import drawn_again
 from padiff.dumper.adapters.paddle_random import GeneratorProbe
 from padiff.program import TABLES
 from tests.support.lowering_paddle import CASES, OPAQUE

@@ -9,7 +9,7 @@ import pytest
 
 from padiff.comparer import CompareSettings, compare
 from padiff.comparer.result import Evidence, Verdict
-from padiff.dumper.recording.recorder import RecordSettings
+from padiff.dumper.recording.recordsettings import RecordSettings
 from padiff.dumper.runs.inputs import InputFile
 from padiff.dumper.runs.run import run
 from padiff.dumper.runs.runsettings import RunSettings

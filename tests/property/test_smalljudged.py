@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from padiff.comparer import CompareSettings, Mode, ToleranceRule, compare
-from padiff.comparer.judging import alike
+from padiff.comparer.judging import judge
 from padiff.comparer.judging.measured import Measurements
 from padiff.comparer.judging.smallpairs import Counted
 from padiff.comparer.report.json_report import to_json
@@ -118,7 +118,7 @@ def test_columns_say_what_each_pair_by_itself_says(
         )
         together = compare(*paths, options)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(alike, "SMALL", 0)  # no pair is small enough for a batch
+            patch.setattr(judge, "SMALL", 0)  # no pair is small enough for a batch
             alone = compare(*paths, options)
 
     drawn = draw(together)

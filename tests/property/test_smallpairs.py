@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from padiff.comparer import Metrics, Tolerance, measure
-from padiff.comparer.judging.alike import is_small
 from padiff.comparer.judging.blocks import Room
 from padiff.comparer.judging.hull import passes
+from padiff.comparer.judging.judge import is_small
 from padiff.comparer.judging.smallpairs import SMALL, count_small
 
 Array = npt.NDArray[Any]

@@ -12,8 +12,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _unary(name: str) -> Rule:
     return lambda b, a: b(name, a.x)

@@ -12,8 +12,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _embedding(b: Builder, a: Arguments) -> Term:
     """Look rows up; the one that stands for padding is zero, whatever the weight holds."""

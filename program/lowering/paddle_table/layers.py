@@ -11,8 +11,6 @@ from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 
 from .layout import as_before, channels_first
 
-__all__ = ["ROWS"]
-
 Widths = tuple[tuple[int, int], ...]
 
 

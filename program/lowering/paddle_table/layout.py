@@ -9,8 +9,6 @@ from padiff.program.lowering.composites import shaping as s
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["as_before", "channels_first"]
-
 _LEAST = 3
 """Axes of a value that has a place besides batch and channel."""
 

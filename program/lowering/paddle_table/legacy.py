@@ -15,8 +15,6 @@ from padiff.program.lowering.rules import Arguments, Row, Rule, row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROWS"]
-
 _WITHOUT_MEANING = frozenset({"use_cudnn", "use_mkldnn", "use_quantizer"})
 
 

@@ -9,8 +9,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.einsum import einsum
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 
-__all__ = ["ROWS"]
-
 
 def _einsum(b: Builder, a: Arguments) -> Result:
     """Contract; what Paddle keeps of the operands for the way back is no result of its own."""

@@ -8,8 +8,6 @@ from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.rules import Arguments, Result, Row, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _cross_entropy(b: Builder, a: Arguments) -> Result:
     """Return the probabilities, and the loss of each row with an axis of size one for classes."""

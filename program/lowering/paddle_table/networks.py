@@ -16,8 +16,6 @@ from .layout import as_before, channels_first
 if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
-__all__ = ["ROWS"]
-
 
 def _matmul(b: Builder, a: Arguments) -> Term:
     x = s.swap(b, a.x, -1, -2) if a.transpose_x and a.x.ndim > 1 else a.x

@@ -11,8 +11,6 @@ from padiff.program.lowering.rules import Arguments, Result, Row, row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS"]
-
 _MODES = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "tanh", "RNN_RELU": "relu"}
 
 

@@ -15,8 +15,6 @@ from padiff.program.lowering.composites.losses import reduced
 from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 from padiff.program.primitives import Kind
 
-__all__ = ["ROWS"]
-
 
 def _axes(b: Builder, a: Arguments) -> tuple[int, ...]:
     return s.axes_of(b, a.axis, a.x.ndim)

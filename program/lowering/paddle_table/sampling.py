@@ -14,8 +14,6 @@ from .layout import as_before, channels_first
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ROWS"]
-
 _SINGLE = 1e-6
 """Of operators that compute the way from one place to the next in float32."""
 

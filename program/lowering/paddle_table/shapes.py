@@ -16,8 +16,6 @@ from padiff.program.primitives import Kind, broadcast
 from .layout import as_before, channels_first
 from .reductions import kind_of
 
-__all__ = ["ROWS"]
-
 
 def _reshape(b: Builder, a: Arguments) -> Term:
     """Reshape; a zero keeps the size of its axis."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from padiff.program.lowering.rules import Rule
 
-__all__ = ["ROWS"]
-
 _Update = tuple[Term, list[Term]]
 """A weight after its update, and what is kept of it."""
 

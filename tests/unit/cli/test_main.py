@@ -151,8 +151,8 @@ def test_an_error_in_which_c_code_lost_a_signal_is_told_as_that(
 def test_a_signal_that_the_code_outlived_leaves_later_errors_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("padiff.cli.signals._RECENT_S", 0.0)
-    monkeypatch.setattr("padiff.cli.signals._PATIENCE_S", 0.0)
+    monkeypatch.setattr("padiff.cli.main._RECENT_S", 0.0)
+    monkeypatch.setattr("padiff.cli.main._PATIENCE_S", 0.0)
 
     def work(*, again: bool) -> int:
         with contextlib.suppress(BaseException):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from padiff.dumpfile import DumpWriteError, DumpWriter, Phase, ProblemKind, open_dump, validate
-from padiff.dumpfile.directory import step_files
 from padiff.dumpfile.place import Place
+from padiff.dumpfile.store import step_files
 from padiff.dumpfile.unfinished import state_begin
 from tests.support.dumps import DumpBuilder, add_step, manifest
 from tests.support.tiny_net import tiny_net

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.program import UNIT_ROUNDOFF, Node, Rounding, summing
-from padiff.program.summing import error_in_order
+from padiff.program import UNIT_ROUNDOFF, Node, Rounding, rounding
+from padiff.program.rounding import error_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ def test_rows_of_a_large_product_stand_for_their_neighbours(
 ) -> None:
     left, right = np.full((2, 7, 400), 0.3), np.full((400, 3), 0.7)
     whole = error_in_order(left, right)
-    monkeypatch.setattr(summing, "_MOST_IN_ORDER", 2 * 2 * 400 * 3)
+    monkeypatch.setattr(rounding, "_MOST_IN_ORDER", 2 * 2 * 400 * 3)
 
     found = error_in_order(left, right)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from padiff.comparer.facts.attributes import attribute_differences
-from padiff.comparer.facts.defaults import known_differences
+from padiff.comparer.facts.attributes import attribute_differences, known_differences
 from padiff.dumpfile import ModuleInfo
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from padiff.comparer.judging.alike import AS_IT_IS, OTHERS, Layouts
+from padiff.comparer.judging.judge import AS_IT_IS, OTHERS, Layouts
 from padiff.comparer.judging.smallpairs import SMALL
 from padiff.dumpfile import Phase, RecordInfo, Role
 from padiff.pairing import PairedBy, RecordPair, Rule

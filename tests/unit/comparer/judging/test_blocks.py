@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from padiff.comparer import Tolerance, measure
-from padiff.comparer.judging.sweep import LANE
+from padiff.comparer.judging.metrics import LANE
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.comparer.proving.layouts import in_one_layout
+from padiff.comparer.proving.forms import in_one_layout
 from padiff.program import Expressions, execute
 from padiff.program.primitives import ShapeError
 from tests.support.small_programs import drawn, lowered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from padiff.comparer.proving.sketches import Partners, sketch_of
+from padiff.comparer.proving.alignment import Partners, sketch_of
 
 X = np.random.default_rng(1).standard_normal((3, 4, 5))
 

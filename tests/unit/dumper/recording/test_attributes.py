@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from padiff.dumper.recording.attributes import MAX_ATTRIBUTES, attributes_of, framework_names
+from padiff.dumper.recording.tree import MAX_ATTRIBUTES, attributes_of, framework_names
 
 
 class Base:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from padiff.dumper.recording.meeting import Meeting, Offer
-from padiff.dumper.recording.ranks import Ranks, ranks_of
+from padiff.dumper.recording.ranks import Meeting, Offer, Ranks, ranks_of
 from padiff.dumpfile import (
     DumpExistsError,
     DumpWriteError,

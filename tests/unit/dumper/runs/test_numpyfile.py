@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.dumper.runs.numpyfile import read_numpy
+from padiff.dumper.runs.inputs import read_numpy
 
 if TYPE_CHECKING:
     from pathlib import Path

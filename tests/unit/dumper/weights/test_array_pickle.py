@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from padiff.dumper.weights.array_pickle import read_array_pickle
+from padiff.dumper.weights.plain_pickle import read_array_pickle
 
 ARRAYS: dict[str, Any] = {
     "weight": np.arange(12, dtype=np.float32).reshape(3, 4),

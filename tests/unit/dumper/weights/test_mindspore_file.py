@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from padiff.dumper.recording.named_tree import infer_modules
+from padiff.dumper.recording.named import infer_modules
 from padiff.dumper.weights.checkpoint import FileSide, read_arrays
 from padiff.dumpfile import ConfigError
 from padiff.pairing.weights.plan import plan_weights

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from padiff.pairing.result import ModulePair, PairedBy
-from padiff.pairing.weights.siblings import grounded
+from padiff.pairing.weights.tried import grounded
 from tests.support.dumps import DumpBuilder, MemorySide
 
 PATHS = ("", "block", "block.norm", "block.mlp")

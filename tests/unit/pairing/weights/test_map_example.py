@@ -7,7 +7,7 @@ import numpy as np
 from padiff.pairing.maps.mapfile import MapFile
 from padiff.pairing.result import PairedBy
 from padiff.pairing.weights.plan import plan_weights
-from padiff.pairing.weights.refusal import example_of
+from padiff.pairing.weights.weight_text import example_of
 from tests.support.dumps import DumpBuilder, MemorySide
 
 NUMBERS = np.random.default_rng(2)
