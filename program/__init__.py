@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .argumentjson import argument_from_json, argument_to_json
-from .derivative import LINEAR, Outer, Tangent, derivative, derivatives
+from .derivative import LINEAR, Outer, Tangent, derivative, derivatives, is_affine
 from .drawing import Read, drawing_operators, read_lowered
 from .execute import Execution, Leaf, Limits, execute, on_one_thread
 from .expressions import COMMUTATIVE, LAYOUT, Expressions
@@ -99,6 +99,7 @@ __all__ = [
     "execute_with_spread",
     "fitted",
     "in_blocks",
+    "is_affine",
     "is_near_table",
     "is_view",
     "lower",

@@ -126,8 +126,12 @@ _FARTHER: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Arra
 """Whether the first of two is chosen: of equal ones the second one is, or the first."""
 _EXTREMES = frozenset({"amax", "amin"})
 """The one element along axes that is chosen."""
+_SOLVED = frozenset({"inverse", "solve"})
+"""Functions of whole matrices."""
 _SHARED = frozenset({"softmax", "log_softmax"})
 """Functions of all elements along an axis."""
+_CURVED = frozenset({"pow", *_BILINEAR, *_SLOPES, *_EXTREMES, *_SOLVED, *_SHARED})
+"""Primitives whose derivatives rest on what they take and make."""
 
 
 def derivative(
@@ -241,7 +245,7 @@ def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | No
         return [term for term in node.operands if term not in moved]
     if node.primitive in {"matmul", "mul", "where", *_FARTHER}:
         return list(node.operands[:1] if node.primitive == "where" else node.operands)
-    if node.primitive in _BILINEAR | _SHARED | _EXTREMES | {"pow"} or node.primitive in _SLOPES:
+    if node.primitive in _CURVED:
         return [*node.operands, *node.outputs]
     return None
 
@@ -249,6 +253,17 @@ def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | No
 def _moves(lowered: Lowered, node: Node) -> bool:
     """Return whether what a primitive makes can move with what it takes."""
     return any(lowered.specs[one].kind in (Kind.FLOAT, Kind.COMPLEX) for one in node.outputs)
+
+
+def is_affine(node: Node, moves: Callable[[int], bool]) -> bool:
+    """Return whether a primitive only adds up and multiplies what moves, where others stay.
+
+    Args:
+        node: The primitive.
+        moves: Whether a term moves; one of the node's operands does.
+    """
+    moved = {term for term in node.operands if moves(term)}
+    return node.primitive in _EACH | _SUMS or _is_linear(node, moved)
 
 
 def _is_linear(node: Node, moved: set[int]) -> bool:
@@ -391,12 +406,22 @@ def _of_function(node: Node, taken: list[Array], made: Array, tangents: list[Arr
         weights = made if is_softmax else np.exp(made)
         mean = (tangents[0] * weights).sum(axis, keepdims=True)
         return np.asarray((weights if is_softmax else 1.0) * (tangents[0] - mean))
+    if node.primitive in _SOLVED:
+        return _of_solved(taken[0], made, tangents)
     if node.primitive == "pow":
         base, exponent = taken
         of_base = tangents[0] * exponent * np.power(base, exponent - 1)
         of_exponent = tangents[1] * made * np.log(base) if tangents[1].ndim else 0.0
         return np.asarray(of_base + of_exponent)
     return np.asarray((tangents[0] - made * tangents[1]) / taken[1])
+
+
+def _of_solved(matrix: Array, made: Array, tangents: list[Array]) -> Array:
+    """Return the tangent of what a matrix times gives something, which may move with it."""
+    moved = -np.matmul(tangents[0], made) if tangents[0].ndim else np.zeros(())
+    if len(tangents) > 1:
+        moved = moved + tangents[1]
+    return np.asarray(np.linalg.solve(matrix, np.broadcast_to(moved, made.shape)))
 
 
 def _dense(tangent: Tangent | _Turned) -> Array:

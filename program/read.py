@@ -195,14 +195,23 @@ class RecordedProgram:
 
     @cached_property
     def borders(self) -> dict[int, int]:
-        """The value that each record of the step holds, by the record's id."""
+        """The value that each record of the step holds, by the record's id.
+
+        A loss that a script adds up behind the backward passes is none: nobody recorded of what.
+        """
         columns, first = self._columns, self._first
         pairs = zip(columns.border_record.tolist(), columns.border_value.tolist(), strict=True)
-        same = self._same
-        return {
+        same, records, values = self._same, self.index.records, self.program.values
+        read = {value for one in self.program.operators for value in one.taken}
+        found = {
             record: same.get(value - first, value - first)
             for record, value in pairs
             if value >= first
+        }
+        return {
+            record: value
+            for record, value in found.items()
+            if records[record].role is not Role.LOSS or values[value].kind is None or value in read
         }
 
     def row(self, value: int) -> int | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOVES = frozenset({"cast", "flip", "neg", "reshape", "roll", "slice", "transpose"})
 _SUMS = frozenset({"add", "sub"})
 _PRODUCTS = frozenset({"div", "mul"})
-_CONTRACTIONS = frozenset({"convolution", "matmul"})
+_CONTRACTIONS = frozenset({"convolution", "convolution_transposed", "matmul"})
 _FREE = frozenset({"full", "iota", "literal"})
 _BLOCK = 1 << 20
 """Elements that are looked at together: a weight may take a tenth of the memory."""

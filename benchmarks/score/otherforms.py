@@ -294,6 +294,39 @@ def _gated(*, is_loop: bool, act: Callable[[Tensor], Tensor] = torch.tanh) -> Ca
     return lambda: net(forward, rnn=lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True), last=_linear)
 
 
+def _normed(*, is_folded: bool, is_whole: bool = True) -> Callable[[], Model]:
+    """Add up two convolutions with a norm each, or fold both, or the first alone, into one."""
+
+    def forward(self: Model, x: Tensor) -> Tensor:
+        made = self.wide(x)
+        if not is_folded:
+            made = self.norms[0](made) + self.norms[1](self.small(x))
+        found: Tensor = self.last(nn.functional.relu(made))
+        return found
+
+    def build() -> Model:
+        model: Model = net(
+            forward,
+            wide=lambda: nn.Conv2d(3, WIDTH, 3, padding=1, bias=False),
+            small=lambda: nn.Conv2d(3, WIDTH, 1, bias=False),
+            norms=lambda: nn.ModuleList([nn.BatchNorm2d(WIDTH) for _ in range(2)]),
+            last=lambda: nn.Conv2d(WIDTH, 2, 1),
+        ).eval()
+        for norm in model.norms:
+            norm.running_mean, norm.running_var = torch.randn(WIDTH), torch.rand(WIDTH) + 0.5
+        if not is_folded:
+            return model
+        wide, small = map(nn.utils.fusion.fuse_conv_bn_eval, (model.wide, model.small), model.norms)
+        if is_whole:
+            with torch.no_grad():
+                wide.weight += nn.functional.pad(small.weight, (1, 1, 1, 1))
+                wide.bias += small.bias
+        model.wide, model.small, model.norms = wide, None, None
+        return model
+
+    return build
+
+
 FORMS = {
     "a scale inside or behind an embedding": Form(
         one=_embedded(inside=3.0, behind=1.0), other=_embedded(inside=1.0, behind=3.0),
@@ -346,6 +379,11 @@ FORMS = {
         one=_gated(is_loop=False), other=_gated(is_loop=True),
         wrong=_gated(is_loop=True, act=torch.sigmoid), fault="another activation of one gate",
         inputs=_draw(3, 4, WIDTH), words="sigmoid where the reference has lstm",
+    ),
+    "branches with norms or one convolution": Form(
+        one=_normed(is_folded=False), other=_normed(is_folded=True),
+        wrong=_normed(is_folded=True, is_whole=False), fault="one branch left out",
+        inputs=_draw(2, 3, SIDE, SIDE),
     ),
 }  # fmt: skip
 

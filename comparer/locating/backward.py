@@ -230,7 +230,11 @@ class Search:
         pair = tree.pairs[place]
         is_absent = pair.candidate is None or pair.candidate.dtype == "none"
         users = [other for other in around if self._class_of(other) not in CONTAINERS]
-        is_shared = bool(users) or not self._is_made_by_sibling(call, place)
+        is_shared = (
+            bool(users)
+            or not self._is_made_by_sibling(call, place)
+            or self._is_read_otherwise(call, place)
+        )
         if not others and (is_absent or not is_shared or self._is_only_child(call)):
             return True
         parent = next(
@@ -240,6 +244,24 @@ class Search:
         if parent is not None:
             self._suspects[parent].update(tree.path(other) for other in {call, *others})
         return parent is None
+
+    def _is_read_otherwise(self, call: int, place: int) -> bool:
+        """Return whether code around a call reads its input, or another call on one side alone.
+
+        So the programs say. The two gradients may then be sums of other things.
+        """
+        tree, has_others = self._tree, set[bool]()
+        ends = zip(tree.readers, (call, tree.counterpart(call)), tree.ends(place), strict=True)
+        for readers, one, gradient in ends:
+            if one is None or gradient is None:
+                continue
+            outside = readers.outside(one, gradient)
+            if outside is None:
+                continue
+            if any(readers.is_around(operator, one) for operator in outside):
+                return True
+            has_others.add(bool(outside))
+        return len(has_others) > 1
 
     def _configured_otherwise(self, call: int) -> bool:
         tree, module = self._tree, self._tree.reference.calls[call].module

@@ -14,6 +14,7 @@ from padiff.comparer.result import JudgedPair, Verdict
 from padiff.dumpfile import Phase, Role
 
 from .dataflow import Flow
+from .readers import Readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,6 +90,8 @@ class CallTree:
         self.fed_phases = fed.phases
         """Phases in which each call of the candidate is judged by itself."""
         self.reference, self.candidate = reference, candidate = sides[0].index, sides[1].index
+        self.readers = Readers(sides[0]), Readers(sides[1])
+        """What reads the values of each side."""
         self.pairs = judgement.pairs
         self.records = judgement.records
         self.partner_module = {pair.reference: pair.candidate for pair in pairing.modules}

@@ -20,6 +20,8 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF, Image, Limits, execute, is_near_table, made_of
 from padiff.program.primitives import Kind
 
+from .affine import FIXED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 _LIMITS = Limits(total_bytes=1 << 30, work=10**10)
 _MOST_NUMBERS = 4
 """Elements of a constant that is taken for so many settings, such as a range and two factors."""
-_FIXED = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.CONSTANT, LeafKind.HOLE})
-"""Leaves that are there before the model is called; a hole is, where it holds what such leaves
-make."""
 _WEIGHTS = frozenset({LeafKind.PARAMETER})
 """Those that are no tables."""
 
@@ -224,7 +223,7 @@ class _Fixed:
         self.side, self.specs = side, side.lowered.specs
         lowered, values = side.lowered, side.program.values
         self._alone = {lowered.terms[value]: value for value in alone}
-        self._fixed = {term for term, one in lowered.leaves.items() if values[one].kind in _FIXED}
+        self._fixed = {term for term, one in lowered.leaves.items() if values[one].kind in FIXED}
         for node in lowered.nodes:
             if self._fixed.issuperset(node.operands):
                 self._fixed.update(node.outputs)
@@ -279,7 +278,7 @@ class _Fixed:
     def tables(self) -> list[int]:
         """Return the terms of real numbers that rest on no weights."""
         values, leaves = self.side.program.values, self.side.lowered.leaves
-        made = {term for term, one in leaves.items() if values[one].kind in _FIXED - _WEIGHTS}
+        made = {term for term, one in leaves.items() if values[one].kind in FIXED - _WEIGHTS}
         for node in self.side.lowered.nodes:
             if made.issuperset(node.operands):
                 made.update(node.outputs)

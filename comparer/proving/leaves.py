@@ -16,6 +16,7 @@ from padiff.dumpfile import LeafKind, Phase, ProgramError, Role
 from padiff.pairing import IDENTITY
 from padiff.program import UNIT_ROUNDOFF, Image, execute
 
+from .affine import FIXED, folded_pieces
 from .computed import computed_values, exact_constants, is_unrounded
 from .copies import is_copy
 from .masks import Masks, are_turned, drawn_in_two_ways, pair_masks
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     Other: TypeAlias = Callable[[int, Array], Array]
     """Given the id of a value and its elements, returns other elements."""
+
+_HELD_BYTES = 256 << 20
+"""Elements of what stands for values of the candidate, in float64, that are kept at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +105,9 @@ class Leaves:
         found: dict[int, Leaf] = {}
         if self.computed:
             given = self.of_reference(reference, candidate, other)
+            images = _Images(reference, given, [one.value for one in self.computed.values()])
             for value, made in self.computed.items():
-                shape = candidate.program.values[value].shape
-                found[value] = partial(_executed, reference, made, given, shape)
+                found[value] = partial(images.of, made, candidate.program.values[value].shape)
         for value in candidate.lowered.leaves.values():
             pair = self.pairs.get(value)
             if value in self.computed:
@@ -164,11 +168,25 @@ class Leaves:
         return lambda: np.full(shape, exact)
 
 
-def _executed(
-    side: Side, image: Image, leaves: Mapping[int, Leaf], shape: tuple[int, ...]
-) -> Array:
-    """Compute what is made of a value of a side from its leaves."""
-    return image.of(execute(side.lowered, leaves, [image.value])[image.value], shape)
+class _Images:
+    """What values of the candidate are made of, computed from the leaves of the reference."""
+
+    def __init__(self, side: Side, leaves: Mapping[int, Leaf], wanted: Sequence[int]) -> None:
+        self._side, self._leaves = side, leaves
+        self._arrays: dict[int, Array] = {}
+        counts = (side.lowered.specs[side.lowered.terms[one]].count for one in wanted)
+        self._together = wanted if 8 * sum(counts) <= _HELD_BYTES else ()
+        """What is computed at once, and kept: one rests on another."""
+
+    def of(self, image: Image, shape: tuple[int, ...]) -> Array:
+        """Compute what is made of a value of the reference."""
+        if self._together and not self._arrays:
+            try:
+                self._arrays = execute(self._side.lowered, self._leaves, self._together)
+            except ProgramError:
+                self._together = ()  # what one of them needs may lack, or be too large
+        found = self._arrays or execute(self._side.lowered, self._leaves, [image.value])
+        return image.of(found[image.value], shape)
 
 
 def _joined(rule: Rule, parts: Sequence[Callable[[], Array]], shape: tuple[int, ...]) -> Array:
@@ -199,6 +217,7 @@ def pair_leaves(pairing: Pairing, reference: Side, candidate: Side) -> Leaves:
     _pair_masks(leaves, reference, candidate)
     _part_remade(leaves, own, reference, candidate)
     _settle_constants(leaves, own, reference, candidate)
+    _part_folded(leaves, reference, candidate)
     leaves.invented.update(_without_elements(leaves, reference, candidate))
     return leaves
 
@@ -261,6 +280,36 @@ def _part_remade(
         now = _without_partner(leaves, own)
         for which, ids in enumerate(now):
             leaves.remade[which].update(ids - computed.unequal[which])
+
+
+def _part_folded(leaves: Leaves, reference: Side, candidate: Side) -> None:
+    """Part weights that are no copies where both sides compute the same from two forms of them."""
+    sides = reference, candidate
+    if not any(leaves.unequal):
+        return
+    known, found = (side.program.values for side in sides)
+    odd = {
+        value: pair
+        for value, pair in leaves.pairs.items()
+        if found[value].kind in FIXED and not is_copy(pair, *sides)
+    }
+    alone = (
+        {one for one in leaves.unequal[0] if known[one].kind in FIXED},
+        {one for one in leaves.unequal[1] if found[one].kind in FIXED},
+    )
+    parted = {one for pair in odd.values() for one in pair.reference}
+    kept = {value: pair for value, pair in leaves.pairs.items() if value not in odd}
+    trial = replace(leaves, pairs=kept)
+    folded = folded_pieces(sides, trial, (alone[0] | parted, alone[1] | odd.keys()), alone)
+    leaves.computed.update(folded.images)
+    for value, pair in odd.items():
+        if value in folded.remade[1] and folded.remade[0].issuperset(pair.reference):
+            del leaves.pairs[value]
+    paired = {one for pair in leaves.pairs.values() for one in pair.reference}, leaves.pairs.keys()
+    for which, ids in enumerate(folded.remade):
+        leaves.remade[which].update(ids - paired[which])
+        leaves.unequal[which].difference_update(ids)
+        leaves.lone[which].difference_update(ids)
 
 
 def _without_partner(leaves: Leaves, own: tuple[set[int], set[int]]) -> tuple[set[int], set[int]]:

@@ -74,6 +74,10 @@ class Numbering(Expressions):
         """The numbers of the reference's terms and of the candidate's."""
         return self.reference, self.candidate
 
+    def is_of_reference(self, number: int) -> bool:
+        """Return whether the reference computes an expression."""
+        return number in self._expressions
+
     def is_same(self, sides: tuple[Side, Side], sink: Sink) -> bool:
         """Return whether two values that lie alike are the same expression."""
         reference, candidate = (side.lowered.terms for side in sides)

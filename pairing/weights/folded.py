@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from padiff.dumpfile import ConfigError, DumpError, Phase, RecordInfo, Role
 from padiff.pairing.result import Absence, SideName, UnmatchedRecord
+from padiff.program import UNIT_ROUNDOFF
 
 from .lone import MOVED
 from .weight_rules import form_of
@@ -35,8 +36,9 @@ _NORM = "batch_norm"
 _PRODUCTS = ("linear", "conv")
 _RATIO = 1e-3
 """Relative distance of the scales within a channel up to which they are one scale."""
-_SAME = 1e-4
-"""Relative distance of the folded weights from what folding should give; float32 gives 1e-6."""
+_ROUNDINGS = 8
+"""Units of rounding of each element, and of what a bias is added up from, by which folded weights
+may be off: the scale is rounded four times, the product and each of two sums once."""
 _TINY = 1e-300
 _EPSILON = 1e-5
 """Both frameworks' default."""
@@ -181,19 +183,39 @@ def _checked(views: Views, fold: Fold, products: _Products, vectors: _Vectors) -
         return None
     if weights is None or "mean" not in norm or "variance" not in norm:
         return None
-    times = _times(*weights, len(norm["mean"]))
-    if times is None:
+    channels = _channels(*weights, len(norm["mean"]))
+    if channels is None:
         return None
     epsilon = _epsilon(views[here], fold.norm)
     scale = norm.get("weight", 1.0) / np.sqrt(norm["variance"] + epsilon)
-    bias = norm.get("bias", 0.0) + (layer.get("bias", 0.0) - norm["mean"]) * scale
+    shift, taken = norm.get("bias", 0.0), layer.get("bias", 0.0)
+    bias = shift + (taken - norm["mean"]) * scale
+    sizes = np.abs(shift) + (np.abs(taken) + np.abs(norm["mean"])) * np.abs(scale)
     added = partner.get("bias", np.zeros_like(bias))
-    is_same = _is_near(times, scale) and _is_near(added, bias)
-    return replace(fold, is_verified=is_same)
+    allowed = _ROUNDINGS * _unit(views, fold, vectors)
+    plain, folded = channels
+    is_scaled = bool((np.abs(folded - scale[:, None] * plain) <= allowed * np.abs(folded)).all())
+    is_added = added.shape == bias.shape and bool((np.abs(added - bias) <= allowed * sizes).all())
+    return replace(fold, is_verified=is_scaled and is_added)
 
 
-def _times(plain: Floats, folded: Floats, count: int) -> Floats | None:
-    """Return the number by which each channel is multiplied; None if it is not one for each."""
+def _unit(views: Views, fold: Fold, vectors: _Vectors) -> float:
+    """Return the largest unit roundoff of what the layers of a fold keep."""
+    modules = (fold.side, fold.norm), (fold.side, fold.layer), (1 - fold.side, fold.partner)
+    kept = [
+        views[side].values[record.value].dtype
+        for side, module in modules
+        for record in (
+            *(views[side].records[one] for one in views[side].weights[module]),
+            *vectors[side, module].values(),
+        )
+        if record.value is not None
+    ]
+    return max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in kept)
+
+
+def _channels(plain: Floats, folded: Floats, count: int) -> tuple[Floats, Floats] | None:
+    """Return both weights by channel; None if one is not the other times a number for each."""
     for axis in range(plain.ndim):
         if plain.shape[axis] == count:
             ours = np.moveaxis(plain, axis, 0).reshape(count, -1)
@@ -201,14 +223,8 @@ def _times(plain: Floats, folded: Floats, count: int) -> Floats | None:
             times = (ours * theirs).sum(1) / np.maximum((ours * ours).sum(1), _TINY)
             rest = np.abs(theirs - times[:, None] * ours).max()
             if rest <= _RATIO * np.abs(theirs).max() and (times != 1).any():
-                return np.asarray(times, np.float64)
+                return ours, theirs
     return None
-
-
-def _is_near(one: Floats, two: Floats) -> bool:
-    return one.shape == two.shape and bool(
-        np.abs(one - two).max() <= _SAME * max(np.abs(two).max(), 1e-30)
-    )
 
 
 def _products(views: Views, pairs: Iterable[RecordPair]) -> _Products:

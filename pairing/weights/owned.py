@@ -105,7 +105,18 @@ def _unused_state(view: View, record: int, name: str, kinds: Iterable[Kind]) -> 
         return "of RMSprop, which the other framework keeps with the learning rate in it"
     if is_counter(name):
         return "kept by one framework only"
+    if _is_count(view, record):
+        return (
+            "a count, which the other side keeps elsewhere: the update shows what follows from it"
+        )
     return "all zero: the optimizer does not use it" if _is_zero(view, record) else ""
+
+
+def _is_count(view: View, record: int) -> bool:
+    """Return whether a record holds one whole number that is no truth."""
+    value = view.records[record].value
+    info = None if value is None else view.values[value]
+    return info is not None and info.size == 1 and info.dtype.startswith(("int", "uint"))
 
 
 def _kind_of(record: RecordInfo) -> tuple[Kind | None, str]:

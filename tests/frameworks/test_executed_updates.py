@@ -24,7 +24,7 @@ from padiff.dumpfile import Phase, Role, open_dump
 from padiff.program import LeafKind, read_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     Make = Callable[[Any], Any]
 
@@ -165,6 +165,45 @@ def test_another_form_of_an_optimizer_is_the_same_update(
     found = executed(reference, candidate)
 
     assert answers(found) == [Answer.SAME] * STEPS
+
+
+class _ByHand(torch.optim.Optimizer):
+    """AdamW as one writes it; the steps are counted in a number of Python."""
+
+    def __init__(self, weights: Iterable[Any], weight_decay: float) -> None:
+        super().__init__(weights, {"lr": 0.01, "decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update all weights."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                state = self.state[weight]
+                if not state:
+                    state |= {"n": 0, "m": torch.zeros_like(weight), "v": torch.zeros_like(weight)}
+                state["n"] += 1
+                weight.mul_(1 - group["lr"] * group["decay"])
+                state["m"].mul_(0.9).add_(weight.grad, alpha=0.1)
+                state["v"].mul_(0.999).addcmul_(weight.grad, weight.grad, value=0.001)
+                mean, square = state["m"] / (1 - 0.9 ** state["n"]), state["v"]
+                root = (square / (1 - 0.999 ** state["n"])).sqrt()
+                weight.sub_(group["lr"] * mean / (root + 1e-8))
+
+
+@pytest.mark.parametrize("form", ["foreach", "fused"])
+def test_a_count_that_one_side_keeps_as_a_number_is_no_other_update(
+    form: str, tmp_path: Path
+) -> None:
+    reference = trained(tmp_path, "reference", adamw(weight_decay=0.1, **{form: True}))
+    candidate = trained(tmp_path, "candidate", lambda p: _ByHand(p, 0.1))
+    wrong = trained(tmp_path, "wrong", lambda p: _ByHand(p, 0.2))
+
+    assert padiff.compare(reference, candidate).verdict is Verdict.MATCH
+    assert padiff.compare(candidate, reference).verdict is Verdict.MATCH
+    update = executed(reference, wrong)[0].function.update
+    assert update is not None
+    (edit,) = update.edits
+    assert worded_edit(edit).endswith("0.998 where the reference has 0.999")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +16,11 @@ from padiff.comparer import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
+ROTATIONS = ("cayley", "householder", "matrix_exp")
 NORMS: dict[str, Any] = {
     "weight": parametrizations.weight_norm,
     "spectral": parametrizations.spectral_norm,
+    **{name: partial(parametrizations.orthogonal, orthogonal_map=name) for name in ROTATIONS},
 }
 
 
@@ -25,11 +28,13 @@ def _build(norm: str, *, is_folded: bool, wrong: float = 1.0) -> nn.Module:
     """Build a model whose weights were trained apart from their magnitudes."""
     torch.manual_seed(0)
     apply = NORMS[norm]
-    layers = apply(nn.Conv1d(3, 8, 3)), nn.ReLU(), nn.Flatten(), apply(nn.Linear(144, 4))
+    layers = apply(nn.Conv1d(3, 8, 3)), nn.ReLU(), nn.Flatten(), apply(nn.Linear(48, 4))
     model = nn.Sequential(*layers).eval()
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(1 + 0.3 * torch.rand_like(weight))
+            if norm in ROTATIONS and weight.ndim > 1:
+                weight.add_(torch.randn_like(weight) * (1 - torch.eye(*weight.shape[-2:])))
     for layer in layers if is_folded else ():
         if parametrize.is_parametrized(layer):
             parametrize.remove_parametrizations(layer, "weight")
@@ -40,7 +45,7 @@ def _build(norm: str, *, is_folded: bool, wrong: float = 1.0) -> nn.Module:
 
 
 def _recorded(model: nn.Module, folder: Path, name: str) -> Path:
-    x = torch.randn(2, 3, 20, generator=torch.Generator().manual_seed(1))
+    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
     with padiff.record(model, name=name, out=folder) as recorder:
         loss = model(x).square().mean()
         recorder.loss(loss)

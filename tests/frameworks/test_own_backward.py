@@ -101,3 +101,58 @@ def test_a_gradient_that_the_other_side_has_not_diverges(fault: str, tmp_path: P
     known, found = WRONG[fault]
 
     assert _verdict(tmp_path, _rounding(known), _rounding(found)) is Verdict.DIVERGED
+
+
+class _Reversed(torch.autograd.Function):
+    """Hands on what it is given, and its gradient turned round and scaled."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:  # noqa: ANN401
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ANN401
+        return -ctx.factor * grads[0], None
+
+
+def _reversing(factor: float) -> Callable[[torch.Tensor], Any]:
+    return lambda x: _Reversed.apply(x, factor)  # type: ignore[no-untyped-call]
+
+
+def _adversarial(reverse: Callable[[torch.Tensor], Any]) -> nn.Module:
+    """Two heads on the same features, one of them behind a reversal of gradients."""
+
+    def forward(self: Any, x: torch.Tensor) -> Any:  # noqa: ANN401 - untyped
+        features = self.features(x)
+        return torch.cat([self.classes(features), self.domains(reverse(features))], -1)
+
+    def head() -> nn.Module:
+        return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+
+    return net(forward, features=lambda: nn.Linear(6, 8), classes=head, domains=head)
+
+
+REVERSALS = {
+    "scaled": (_reversing(1.0), _reversing(0.5)),
+    "left out": (_reversing(1.0), lambda x: x),
+    "too much": (lambda x: x, _reversing(1.0)),
+    "scaled, written out": (
+        lambda x: 2.0 * x.detach() - x,
+        lambda x: 1.5 * x.detach() - 0.5 * x,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REVERSALS)
+def test_a_wrong_reversal_is_not_blamed_on_a_head_beside_it(fault: str, tmp_path: Path) -> None:
+    for name, reverse in zip(("reference", "candidate"), REVERSALS[fault], strict=True):
+        model = _adversarial(reverse)
+        with padiff.record(model, name=name, out=tmp_path):
+            model(X).square().mean().backward()
+
+    result = padiff.compare(tmp_path / "reference", tmp_path / "candidate")
+
+    first = result.origins[0].pair
+    assert result.verdict is Verdict.DIVERGED
+    assert (first.reference or first.end).address.module == ""

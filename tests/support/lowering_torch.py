@@ -790,6 +790,12 @@ CASES: dict[str, tuple[str, ...]] = {
     "chain_matmul": ("f(3, 4), f(4, 5), f(5, 2)", "[f(3, 4), f(4, 5), f(5, 2)]"),
     "block_diag": ("f(3, 4), f(2, 2), f(3)", "[f(3, 4), f(2, 2)]"),
     "matrix_power": ("f(4, 4), 3", "f(2, 3, 3), 0", "f(3, 3) + 3 * torch.eye(3), -2", "f(4, 4), 1"),
+    "matrix_exp": ("f(3, 3)", "9 * f(2, 4, 4)", "f(4, 4) * 0"),
+    "linalg.householder_product": (
+        "f(5, 3), u(3)",
+        "f(2, 4, 4), u(2, 2)",
+        "f(4, 4), u(4) * torch.tensor([1.0, 0, 1, 0])",
+    ),
     **dict.fromkeys("inverse det slogdet".split(), ("f(3, 3)", "f(2, 4, 4)")),
     "_linalg_slogdet": ("f(3, 3)", "f(2, 4, 4)"),
     "_linalg_det": ("f(3, 3)", "f(2, 4, 4)"),

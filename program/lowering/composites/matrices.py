@@ -11,6 +11,7 @@ from padiff.program.lowering.builder import NotLoweredError
 from .shaping import (
     as_kind,
     expand,
+    narrow,
     positions,
     reshape,
     squeeze,
@@ -107,6 +108,44 @@ def power(b: Builder, x: Term, exponent: int) -> Term:
         x = x @ x if exponent else x
     assert result is not None
     return result
+
+
+_HALVINGS, _TERMS = 8, 18
+"""How often a matrix is halved before its exponential is summed up, and the terms of that: float64
+shows no more of one whose norm is 1 then (Higham, Functions of Matrices, section 10.3)."""
+
+
+def exponential(b: Builder, x: Term) -> Term:
+    """Return the exponential of matrices: a series of a small part, squared again."""
+    one = as_kind(b, identity(b, x.shape[-1]), x.kind)
+    part = x * 0.5**_HALVINGS
+    result = one + part * (1 / _TERMS)
+    for count in range(_TERMS - 1, 0, -1):
+        result = one + part @ result * (1 / count)
+    for _ in range(_HALVINGS):
+        result = result @ result
+    return result
+
+
+def reflections(b: Builder, x: Term, factors: Term) -> Term:
+    """Return the first columns of a product of reflections, as QR decompositions keep them.
+
+    Args:
+        b: The builder.
+        x: Shape (*, rows, columns): below the diagonal the vectors, whose first element is 1.
+        factors: Shape (*, count): of each I - factor · v · vᵀ.
+
+    Source:
+        Joffrain et al., Accumulating Householder transformations, revisited, ACM TOMS 32 (2006).
+    """
+    rows, columns, count = *x.shape[-2:], factors.shape[-1]
+    at, along = positions(b, rows, 2, 0), positions(b, columns, 2, 1)
+    begun = as_kind(b, b("equal", at, along), x.kind)
+    vectors = narrow(b, b("tril", x, offset=-1) + begun, -1, 0, count)
+    above = b("triu", swap(b, vectors, -1, -2) @ vectors, offset=1)
+    joint = as_kind(b, identity(b, count), x.kind) + unsqueeze(b, factors, -1) * above
+    turned = swap(b, narrow(b, vectors, -2, 0, columns), -1, -2)
+    return begun - vectors @ b("solve", joint, unsqueeze(b, factors, -1) * turned)
 
 
 def solve(b: Builder, x: Term, y: Term) -> Term:

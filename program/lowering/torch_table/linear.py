@@ -46,6 +46,12 @@ def _grouped(b: Builder, a: Arguments) -> Term:
     return mat.grouped_matmul(b, a.mat_a, a.mat_b, a.offs)
 
 
+def _reflections(b: Builder, a: Arguments) -> Term:
+    if a.input.kind is Kind.COMPLEX:
+        raise NotLoweredError("reflections of complex numbers")
+    return mat.reflections(b, a.input, a.tau)
+
+
 def _outer(b: Builder, x: Term, y: Term) -> Term:
     return s.reshape(b, x, (-1, 1)) * s.reshape(b, y, (1, -1))
 
@@ -349,6 +355,12 @@ ROWS: tuple[Row, ...] = (
         "input, n",
         lambda b, a: mat.power(b, a.input, s.integer(b, a.n)),
     ),
+    row(
+        "matrix_exp .matrix_exp linalg.matrix_exp",
+        "input",
+        lambda b, a: mat.exponential(b, a.input),
+    ),
+    row("linalg.householder_product orgqr .orgqr", "input, tau", _reflections),
     row("inverse .inverse linalg.inv", "input", _inverse),
     row("linalg.inv_ex", "input, *, check_errors=False", _checked(_inverse)),
     row("det .det linalg.det", "input", lambda b, a: b("determinant", a.input)),

@@ -87,7 +87,7 @@ def _fused_adam(b: Builder, a: Arguments, *, is_decoupled: bool) -> list[Term]:
     for at, start in enumerate(a.input):
         weight, gradient = start, _gradient(b, a, at)
         if a.weight_decay and is_decoupled:
-            weight = weight - weight * (a.lr * a.weight_decay)
+            weight = weight * (1.0 - a.lr * a.weight_decay)
         elif a.weight_decay:
             gradient = gradient + weight * a.weight_decay
         count = reshape(b, a.state_steps[at], ())
