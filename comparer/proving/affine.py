@@ -265,6 +265,8 @@ class _Folds:
             size: The number.
         """
         unit = max(part.unit(piece) for part, piece in zip(self.parts, both, strict=True))
+        if unit > UNIT_ROUNDOFF["float32"]:
+            return False  # other numbers would pass for rounding
         drawn: dict[int, Array] = {}
         made = []
         for which, (part, piece) in enumerate(zip(self.parts, both, strict=True)):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import DumpFormatError, ProgramError
+from padiff.dumpfile import DumpFormatError, Phase, ProgramError
 
 from .parting import place_of
 from .pool import Pool, plain_word
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
+_READ_OTHERWISE = frozenset({EditKind.ARGUMENT, EditKind.OPERAND})
 _MOST_SLICES = 8
 """In which arguments are looked for."""
 _MOST_OPERATORS = 200
@@ -69,8 +70,10 @@ def told_by_arguments(
         if told is None and len(group) == 1:
             made = repaired.made[group[0]]
             told = _tried(asked, repaired, _with_reader(operators, made), those, made)
+            told = told if told is not None and told.kind in _READ_OTHERWISE else None
         told = told or _whole([(edits[place], ids[place]) for place in group], operators)
         if told is not None:
+            told = _sliced(told, those[0])
             again = [
                 at
                 for at, one in enumerate(first)
@@ -106,6 +109,15 @@ def _tried(
         return Trial(asked, repaired, operators, begun).edit(edits)
     except (ProgramError, DumpFormatError):
         return None  # it cannot be executed within the limits: the exchanges stand
+
+
+def _sliced(told: Edit, before: Edit) -> Edit:
+    """Return an edit whose places show the slices of the one that it is told in the place of."""
+    known, found = (
+        one if one is None or two is None or one.slice else replace(one, slice=two.slice)
+        for one, two in ((told.reference, before.reference), (told.candidate, before.candidate))
+    )
+    return replace(told, reference=known, candidate=found)
 
 
 def _with_reader(operators: tuple[int, ...], made: Made) -> tuple[int, ...]:
@@ -196,13 +208,17 @@ def _together(asked: Asked, repaired: Repaired, every: Sequence[Edit], group: ra
 
 
 def _outcomes(side: Side, term: int) -> list[int]:
-    """Return the term, or what the operator gives that it is inside of."""
+    """Return the term, or what the operator gives that it is inside of, if it updates no weight.
+
+    Of an update one of several outcomes says little: an optimizer with an epsilon elsewhere has
+    none where it does not matter.
+    """
     place = side.lowered.producers.get(term)
     if place is None:
         return [term]
     operator = side.program.operators[side.lowered.nodes[place].operator]
     made = [side.lowered.computed(value) for value in operator.outputs]
-    return [term] if term in made else made
+    return [term] if term in made or operator.phase is Phase.UPDATE else made
 
 
 def _as_given(edit: Edit, pool: Pool, side: Side) -> Edit:

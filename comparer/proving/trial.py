@@ -269,7 +269,8 @@ class Trial:
                 readers[value].append(one)
         groups: dict[object, list[int]] = defaultdict(list)
         for value, those in readers.items():
-            size = (values[value].shape or (0,))[-1]
+            shape = values[value].shape
+            size = shape[-1] if shape and 0 not in shape else 0
             if size in range(4, size + 1, 2) and value in {**self.taken, **self._plain}:
                 key = size, *sorted((one.name, settings_of(one)) for one in those)
                 groups[key].append(value)
