@@ -372,7 +372,8 @@ class Trial:
         """Lower and execute those of the operators alone that make something else than before.
 
         Returns:
-            What the last makes; of the operators as they are what each makes.
+            What the last makes; of the operators as they are what each makes. None if they cannot
+            be executed, as where one reads now what is made behind it.
         """
         side, values = self.sides[1], self.sides[1].program.values
         run: list[Operator] = []
@@ -383,6 +384,8 @@ class Trial:
                 made.update(one.outputs)
         laid = {new: replace(values[own], id=new) for new, (own, _) in self._laid.items()}
         held = {**self.taken, **self._plain, **{new: self._laid[new][1] for new in laid}}
+        if not _is_in_order(run, held.keys() - made):
+            return None
         known = {value: held[value] for one in run for value in one.taken if value not in made}
         program = Program(
             framework=side.program.framework,
@@ -404,6 +407,16 @@ class Trial:
             return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
         except ProgramError:
             return None
+
+
+def _is_in_order(operators: Iterable[Operator], held: Iterable[int]) -> bool:
+    """Return whether each operator reads what is held or what one before it makes."""
+    ready = {*held}
+    for one in operators:
+        if not ready.issuperset(one.taken):
+            return False
+        ready.update(one.outputs)
+    return True
 
 
 def _as_it_lies(lowered: Lowered, value: int, array: Array) -> Array:
