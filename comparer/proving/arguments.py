@@ -148,12 +148,15 @@ def _hidden(
 def _reading_otherwise(made: Made, numbering: Numbering) -> tuple[int, ...]:
     """Return the operators that an exchanged value goes into, and those that they alone take.
 
-    There are none where what reads it is an expression of the reference then.
+    There are none where what reads it is an expression of the reference then, or several read it:
+    one alone would show what the others need.
     """
     known, lowered = set(numbering.reference), made.lowered
     number = numbering.reference[made.exchange.reference]
     common = {term for term, one in enumerate(made.numbers) if one in known}
     read = [lowered.nodes[place] for place, _ in made.exchange.readers]
+    if made.exchange.results or len({node.operator for node in read}) != 1:
+        return ()
     for node in read:
         operands = [
             number if term == made.exchange.candidate else made.numbers[term]
