@@ -171,6 +171,10 @@ def watch_calls(
     return Patch(kind, name, wrap)
 
 
+def nothing(*_told: object) -> None:
+    """Be called back for nothing."""
+
+
 class ScaledLosses:
     """Which tensor a gradient scaler made of which loss; forgets what went into backward."""
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from padiff.dumper.watch import nothing
 from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
 
 from .callstack import CallStack, OpenCall
@@ -111,6 +112,10 @@ class StepRecorder:
         self.update = Update(adapter, writer, self._state, used, guard=guard)
         self._nodes = nodes
         self._program = self._begin_program(built) if program else None
+        self._losses: list[tuple[Array, tuple[int, str] | None]] = []
+        """What backward passes began at, and which values of the program that was."""
+        self._has_loss = False
+        """Whether a loss was recorded by name."""
         self._is_paused = False
         writer.add_modules(tuple(node.info for node in nodes))
 
@@ -220,6 +225,8 @@ class StepRecorder:
         for node in self._nodes:
             self._handles.append(self._adapter.hook_entry(node.module, entered))
         self._handles.append(self._adapter.watch.rehearsals(self._left_out))
+        begins = self._ending.guard(self._backward_begins)
+        self._handles.append(self._adapter.watch.losses(begins, nothing))
         self.update.attach()
 
     def stop(self) -> None:
@@ -254,6 +261,7 @@ class StepRecorder:
         """Record what is known only at the end and write the index."""
         with self._lock:
             self.update.ending(self._program)
+            self._record_losses()
             if self._program is not None:
                 self._program.finish()
             self.detach()
@@ -293,6 +301,7 @@ class StepRecorder:
     ) -> None:
         """Record numbers that belong to the step: of ``value``, or that were never a tensor."""
         with self._lock:
+            self._has_loss |= role is Role.LOSS
             stored = self._writer.store(array)
             record = self._add(
                 module=0,
@@ -310,6 +319,7 @@ class StepRecorder:
     def record_named(self, role: Role, slot: str, tensor: Tensor) -> None:
         """Record a tensor that belongs to the step, at the root module."""
         with self._lock:
+            self._has_loss |= role is Role.LOSS
             content = self._contents.store(tensor)
             record = self._add(
                 module=0,
@@ -345,6 +355,24 @@ class StepRecorder:
             self._records += self._state.record(
                 self._writer, self._next(), backward=self._backward, program=self._program
             )
+
+    def _backward_begins(self, loss: Tensor) -> None:
+        """Note the number that a backward pass of what the model gave begins at."""
+        is_looked_at = not (self._closed or self._is_paused) and self._calls
+        if not is_looked_at or self._adapter.in_backward() or not self._is_tensor(loss):
+            return
+        with self._lock:
+            array = self._adapter.snapshot(loss)
+            if array.size == 1:
+                self._losses.append((array.reshape(()), self.value_of(loss)))
+
+    def _record_losses(self) -> None:
+        """Record what backward passes began at, unless a loss was recorded by name."""
+        if self._has_loss:
+            return
+        for place, (loss, value) in enumerate(self._losses):
+            slot = "" if len(self._losses) == 1 else f"[{place}]"
+            self.record_array(Role.LOSS, slot, loss, value=value)
 
     def _before(
         self, module_id: int, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -10,15 +10,15 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from padiff.dumper import adapters
 from padiff.dumper.recording.recorder import Recorder
-from padiff.dumper.watch import Arguments, watch_calls
-from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError, Role
+from padiff.dumper.watch import Arguments, nothing, watch_calls
+from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError
 
 from .feeding import StepInputs
 from .loading import load_weights_into, loaded_setting
@@ -65,8 +65,6 @@ class _Step:
     """Whether one of these calls was in training mode."""
     is_updated: bool = False
     is_fed: bool = False
-    losses: list[tuple[Array, tuple[int, str] | None]] = field(default_factory=list)
-    """What backward passes began at, and which values of the program that was."""
 
 
 class ScriptWatch:
@@ -238,7 +236,7 @@ class ScriptWatch:
         self._by_hand = HandUpdates(adapter, adapter.trainer.parameters(inner))
         handles = [
             adapter.watch.updates(self._update_begins, self._update_ended),
-            adapter.watch.losses(self._backward_begins, self._backward_ended),
+            adapter.watch.losses(nothing, self._backward_ended),
             *(adapter.watch.calls(kind, self._around) for kind in {type(inner), type(module)}),
             *(watch_calls(type(module), self._around, name) for name in found.methods),
             *self._watch_inside(adapter, found),
@@ -359,28 +357,11 @@ class ScriptWatch:
         return step.is_updated
 
     def _end_step(self, recorder: Recorder) -> None:
-        current, losses = recorder.steps.current, self._step.losses
-        if current is not None:
-            for number, (loss, value) in enumerate(losses):
-                slot = "" if len(losses) == 1 else f"[{number}]"
-                with recorder.contained():
-                    current.record_array(Role.LOSS, slot, loss, value=value)
         self._step = _Step()
         self._fed.close()
         recorder.step()
 
     # -- backward passes and updates
-
-    def _backward_begins(self, loss: Tensor) -> None:
-        recorder, adapter = self._recorder, self._adapter
-        current = None if recorder is None else recorder.steps.current
-        if self._is_over or recorder is None or adapter is None or current is None:
-            return
-        if self._step.is_trained and adapter.is_tensor(loss):
-            with recorder.contained():
-                array = adapter.snapshot(loss)
-                if array.size == 1:
-                    self._step.losses.append((array.reshape(()), current.value_of(loss)))
 
     def _backward_ended(self) -> None:
         recorder, adapter, by_hand = self._recorder, self._adapter, self._by_hand

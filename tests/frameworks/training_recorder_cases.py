@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import padiff
+from padiff.comparer import Verdict
 from padiff.dumpfile import ConfigError, Phase, RecordError, Role, open_dump
 from tests.frameworks.recorder_cases import some
 from tests.support.recording import Recorded
@@ -149,6 +150,28 @@ class TrainingCases:
 
         assert got.array(Role.NAMED, "", "['accuracy']") == 0.75
         assert got.array(Role.LOSS) == 2.5
+
+    def test_what_backward_passes_begin_at_are_the_losses(self, tmp_path: Path) -> None:
+        model, x = self.model(), self.lab.tensor(some(4, 3))
+        with padiff.record(model, name="m", out=tmp_path) as recorder:
+            self.lab.mean(model(x)).backward()
+            self.lab.mean(model(x) * 2).backward()
+        got = Recorded.read(recorder.path)
+
+        mean = got.array(Role.OUTPUT).mean()
+        assert got.array(Role.LOSS, "", "[0]") == pytest.approx(mean, rel=1e-5)
+        assert got.array(Role.LOSS, "", "[1]") == pytest.approx(2 * mean, rel=1e-5)
+
+    def test_another_loss_that_nobody_named_is_proved(self, tmp_path: Path) -> None:
+        model, x = self.model(), self.lab.tensor(some(4, 3))
+        for name, factor in (("known", 3.0), ("found", 3.5)):
+            with padiff.record(model, name=name, out=tmp_path):
+                (self.lab.mean(model(x)) * factor).backward()
+
+        result = padiff.compare(tmp_path / "known", tmp_path / "found")
+
+        assert result.verdict is Verdict.DIVERGED
+        assert "3.5 where the reference has 3" in str(result)
 
     def test_step_without_a_call_is_an_error(self, tmp_path: Path) -> None:
         def script() -> None:
