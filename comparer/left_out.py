@@ -14,7 +14,7 @@ from .result import Divergence, Kind, Verdict
 from .selection import named_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from padiff.dumpfile import Index, Manifest, RecordInfo
     from padiff.pairing import Pairing
@@ -130,6 +130,10 @@ OTHER_LOSS = (
     "loss and backward phase are not compared: the loss of the {side} takes outputs that the other "
     "does not give"
 )
+OTHER_PASSES = (
+    "losses are not compared, but gradients of their sum: backward passes of the reference begin "
+    "at {}, those of the candidate at {}"
+)
 NO_GRADIENT = "no backward pass: "
 """How a note of a run begins that wanted a backward pass and found nothing to differentiate."""
 
@@ -139,7 +143,9 @@ def leave_unrecorded(
 ) -> Pairing:
     """Drop the gradients and updates of a step of which one side recorded the forward pass alone.
 
-    And those of two different losses, as the manifests say: of outputs that one side lacks.
+    And those of two different losses, as the manifests say: of outputs that one side lacks. Where
+    one side runs as many backward passes as it has losses, and the other one of their sum, no loss
+    has a partner.
 
     Args:
         pairing: What of the one is what of the other.
@@ -157,11 +163,26 @@ def leave_unrecorded(
         note = NOTE.format(side=side)
         if _has_loss(indexes[lacking[0]]) and not _has_loss(indexes[lacking[1]]):
             note, left_out = NO_LOSS.format(side=side), frozenset({Role.LOSS})
+    counts = [sum(map(_is_loss, index.records)) for index in indexes]
+    if not note and all(counts) and counts[0] != counts[1]:
+        return _without(pairing, indexes, OTHER_PASSES.format(*counts), _is_loss)
     if not note:
         return pairing
+    return _without(
+        pairing, indexes, note, lambda record: _is_later(record) or record.role in left_out
+    )
+
+
+def _without(
+    pairing: Pairing,
+    indexes: tuple[Index, Index],
+    note: str,
+    is_left_out: Callable[[RecordInfo], bool],
+) -> Pairing:
+    """Drop records of both sides, and say so."""
 
     def stays(record: RecordInfo) -> bool:
-        return not _is_later(record) and record.role not in left_out
+        return not is_left_out(record)
 
     return replace(
         pairing,
@@ -205,7 +226,11 @@ def _has_later(index: Index) -> bool:
 
 
 def _has_loss(index: Index) -> bool:
-    return any(record.role is Role.LOSS for record in index.records)
+    return any(map(_is_loss, index.records))
+
+
+def _is_loss(record: RecordInfo) -> bool:
+    return record.role is Role.LOSS
 
 
 def _is_later(record: RecordInfo) -> bool:

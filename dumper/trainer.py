@@ -113,3 +113,9 @@ class Trainer(Protocol):
 
     def make_deterministic(self) -> None:
         """Ask for kernels that give the same result each time, for the whole process."""
+
+
+def trains(trainer: Trainer, optimizer: Optimizer, model: Model) -> bool:
+    """Return whether an optimizer changes parameters of a model."""
+    own = {id(tensor) for tensor in trainer.parameters(model)}
+    return any(id(tensor) in own for tensor in trainer.trained(optimizer))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -77,7 +77,14 @@ class Watch(Protocol):
 
 
 class Patch:
-    """A function of a class or module that is replaced until it is removed."""
+    """A function of a class or module that is replaced until it is removed.
+
+    Of several that replace one function each may be removed first. It stays below those that came
+    later, told by its owner to do nothing, until these are gone, too.
+    """
+
+    _all: ClassVar[dict[tuple[int, str], list[Patch]]] = {}
+    """Those of each function, the last one on top."""
 
     def __init__(
         self,
@@ -95,11 +102,22 @@ class Patch:
         self._holder, self._name = holder, name
         self._is_own = name in vars(holder)
         self._earlier = vars(holder).get(name)
+        self._is_on = True
         found = getattr(holder, name)
         setattr(holder, name, functools.wraps(found)(wrap(found)))
+        self._all.setdefault((id(holder), name), []).append(self)
 
     def remove(self) -> None:
         """Put back what was there; harmless when done twice."""
+        self._is_on = False
+        key = id(self._holder), self._name
+        patches = self._all.get(key, [])
+        while patches and not patches[-1]._is_on:
+            patches.pop()._restore()
+        if not patches:
+            self._all.pop(key, None)
+
+    def _restore(self) -> None:
         if self._is_own:
             setattr(self._holder, self._name, self._earlier)
         elif self._name in vars(self._holder):

@@ -96,6 +96,11 @@ class JaxWatch(_Refusing):
         del around
         return Handles()
 
+    def updates(self, before: Callable[[Any], None], after: Callable[[Any, bool], None]) -> Handle:
+        """Watch nothing: an update is a function of gradients, weights and state."""
+        del before, after
+        return Handles()
+
     def losses(self, before: Callable[[Tensor], None], after: Callable[[], None]) -> Handle:
         """Watch nothing: a loss is a number that a function gives."""
         del before, after

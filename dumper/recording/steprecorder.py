@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from padiff.dumper.trainer import trains
 from padiff.dumper.watch import nothing
 from padiff.dumpfile import LeafKind, Phase, Role, StepWriter
 
@@ -71,7 +72,7 @@ class StepRecorder:
             sources: Finds call sites.
             phase: FORWARD records no gradients.
             stateful: Paths of the modules whose weights and buffers are recorded.
-            optimizers: What changes the weights; without any, no update is recorded.
+            optimizers: What changes the weights; without any, those that train the model are.
             running: Hears which call runs.
             program: Whether the operators are recorded.
             built: How buffers and constants of the model were made, if that is known.
@@ -109,6 +110,7 @@ class StepRecorder:
         stated = [node for node in nodes if node.info.path in stateful]
         self._state = State(adapter, stated, guard=guard)
         used = optimizers if self._backward else ()
+        self._finds_optimizers = self._backward and not optimizers
         self.update = Update(adapter, writer, self._state, used, guard=guard)
         self._nodes = nodes
         self._program = self._begin_program(built) if program else None
@@ -228,6 +230,9 @@ class StepRecorder:
         begins = self._ending.guard(self._backward_begins)
         self._handles.append(self._adapter.watch.losses(begins, nothing))
         self.update.attach()
+        if self._finds_optimizers:
+            hooks = map(self._ending.guard, (self._update_begins, self._update_ended))
+            self._handles.append(self._adapter.watch.updates(*hooks))
 
     def stop(self) -> None:
         """Ignore all events from here on.
@@ -373,6 +378,20 @@ class StepRecorder:
         for place, (loss, value) in enumerate(self._losses):
             slot = "" if len(self._losses) == 1 else f"[{place}]"
             self.record_array(Role.LOSS, slot, loss, value=value)
+
+    def _update_begins(self, optimizer: Optimizer) -> None:
+        if self._is_trained_by(optimizer):
+            self.update.begins(optimizer)
+
+    def _update_ended(self, optimizer: Optimizer, is_changed: bool) -> None:
+        if self._is_trained_by(optimizer):
+            self.update.ended(optimizer, is_changed=is_changed)
+
+    def _is_trained_by(self, optimizer: Optimizer) -> bool:
+        """Return whether an optimizer changes the model, which was called before."""
+        is_looked_at = not (self._closed or self._is_paused) and bool(self._calls)
+        model = self._nodes[0].module
+        return is_looked_at and trains(self._adapter.trainer, optimizer, model)
 
     def _before(
         self, module_id: int, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]

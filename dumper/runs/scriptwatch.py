@@ -17,6 +17,7 @@ import numpy as np
 
 from padiff.dumper import adapters
 from padiff.dumper.recording.recorder import Recorder
+from padiff.dumper.trainer import trains
 from padiff.dumper.watch import Arguments, nothing, watch_calls
 from padiff.dumpfile import ConfigError, PadiffError, Phase, RecordError
 
@@ -231,8 +232,6 @@ class ScriptWatch:
         recorder = Recorder(module, replace(self._settings, raises=False), adapter)
         recorder.describe(**self._about, notes=notes, settings=kept)
         self._adapter, self._models = adapter, (inner, module)
-        self._exits.enter_context(recorder)
-        self._recorder = recorder
         self._by_hand = HandUpdates(adapter, adapter.trainer.parameters(inner))
         handles = [
             adapter.watch.updates(self._update_begins, self._update_ended),
@@ -243,6 +242,8 @@ class ScriptWatch:
         ]
         for handle in handles:
             self._exits.callback(handle.remove)
+        self._exits.enter_context(recorder)
+        self._recorder = recorder
 
     def _watch_inside(self, adapter: Adapter, found: Entered) -> Iterator[Handle]:
         """Watch what is inside a model that is never called itself: evaluation enters there."""
@@ -374,22 +375,12 @@ class ScriptWatch:
                     recorder.steps.current.stash_gradients()
 
     def _update_begins(self, optimizer: Optimizer) -> None:
-        recorder = self._recorder
-        if recorder is not None and self._is_training_it(optimizer):
+        if self._is_training_it(optimizer):
             self._by_hand = None  # from here on its optimizer is waited for
-            current = recorder.steps.current
-            if current is not None:
-                with recorder.contained():
-                    current.update.begins(optimizer)
 
-    def _update_ended(self, optimizer: Optimizer, is_changed: bool) -> None:
-        recorder = self._recorder
-        if recorder is not None and self._is_training_it(optimizer):
+    def _update_ended(self, optimizer: Optimizer, _is_changed: bool) -> None:
+        if self._is_training_it(optimizer):
             self._step.is_updated, self._by_hand = True, None
-            current = recorder.steps.current
-            if current is not None:
-                with recorder.contained():
-                    current.update.ended(optimizer, is_changed=is_changed)
 
     def _is_training_it(self, optimizer: Optimizer) -> bool:
         """Return whether an optimizer changes the model, in a step in which that was called."""
@@ -398,9 +389,7 @@ class ScriptWatch:
             return False
         known = self._ours.get(id(optimizer))
         if known is None:
-            own = {id(tensor) for tensor in adapter.trainer.parameters(self._models[0])}
-            trained = adapter.trainer.trained(optimizer)
-            known = optimizer, any(id(tensor) in own for tensor in trained)
+            known = optimizer, trains(adapter.trainer, optimizer, self._models[0])
             self._ours[id(optimizer)] = known
         return known[1]
 
