@@ -143,8 +143,9 @@ def record(  # noqa: PLR0913
             or as ``"1-"``: digests, statistics and inputs of them are written, no other elements.
         program: Whether the operators are recorded, where the framework lets them be seen.
         framework: ``"torch"``, ``"paddle"`` …; by default found from the model.
-        optimizer: What changes the weights, one or several: each recorded step then also holds
-            the phase ``update``, and its gradients are those that the optimizer takes (unscaled).
+        optimizer: What changes the weights, one or several; by default whatever optimizer trains
+            the model. Each recorded step holds its update, too, and the gradients that it takes
+            (unscaled).
         steps: Numbers of the steps to record, by default all; outside them no hook is left on
             the model.
         every: Record step 0 and each that many steps after it.

@@ -27,7 +27,7 @@ class TrainingCases:
     def model(self) -> Thing:
         return self.lab.module(lambda self, x: self.f(x), f=self.lab.nn.Linear(3, 2))
 
-    def loop(
+    def loop(  # noqa: PLR0913
         self,
         tmp_path: Path,
         *,
@@ -37,12 +37,14 @@ class TrainingCases:
         passes: int = 1,
         clear: bool = True,
         rate: float | None = None,
+        is_named: bool = True,
     ) -> Path:
-        """Train a Linear with momentum and give the dump."""
+        """Train a Linear with momentum, whose optimizer is named to the recorder or not."""
         model = self.model()
         optimizer = self.lab.optimizer(model, rate=0.1)
+        named = optimizer if is_named else None
         with padiff.record(
-            model, name="m", out=tmp_path, optimizer=optimizer, steps=steps, every=every
+            model, name="m", out=tmp_path, optimizer=named, steps=steps, every=every
         ) as recorder:
             for _ in range(count):
                 for _ in range(passes):
@@ -121,6 +123,27 @@ class TrainingCases:
         got = Recorded.read(self.loop(tmp_path, count=1, rate=0.25))
 
         assert got.array(Role.LR) == 0.25
+
+    def test_an_optimizer_that_nobody_named_is_found(self, tmp_path: Path) -> None:
+        paths = (
+            self.loop(tmp_path / word, count=2, is_named=word == "named")
+            for word in ("named", "found")
+        )
+        named, found = ([Recorded.read(path, step) for step in range(2)] for path in paths)
+
+        for one, two in zip(named, found, strict=True):
+            records = [(record.role, record.phase, record.slot) for record in one.index.records]
+            assert records == [(item.role, item.phase, item.slot) for item in two.index.records]
+            assert one.manifest.phase is two.manifest.phase is Phase.UPDATE
+
+    def test_an_optimizer_of_another_model_is_left_alone(self, tmp_path: Path) -> None:
+        model, other = self.model(), self.model()
+        optimizer = self.lab.optimizer(other, rate=0.1)
+        with padiff.record(model, name="m", out=tmp_path) as recorder:
+            self.lab.mean(model(self.lab.tensor(some(4, 3)))).backward()
+            optimizer.step()
+
+        assert open_dump(recorder).manifest.phase is Phase.BACKWARD
 
     def test_gradients_that_were_not_cleared_are_noted(self, tmp_path: Path) -> None:
         notes = open_dump(self.loop(tmp_path, count=2, clear=False)).manifest.notes
