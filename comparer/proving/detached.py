@@ -1,9 +1,10 @@
 """Find gradients that one side cuts off where the other hands them on: the forward pass is equal.
 
-A detached value computes the same and learns another way. It counts where the other side has the
-same value and does not detach it, where the results depend on it, and where the parameters behind
-it get other gradients, or none: a maximum that is taken off before a softmax may be detached or
-not.
+A detached value computes the same and learns another way, and so does what comes out of operators
+that run where no gradients are computed, and a number that was read and is given to an operator. It
+counts where the other side has the same value and does not detach it, where the results depend on
+it, and where the parameters behind it get other gradients, or none: a maximum that is taken off
+before a softmax may be detached or not.
 """
 
 from __future__ import annotations
@@ -13,21 +14,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.comparer.auditing.slices import MOVES, carrying_gradients, cuts
 from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF
 
 from .parting import place_of
+from .pool import parts_of
 from .result import LeafDifference
+from .results import READ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from padiff.program import Value
+    from padiff.program import Argument, Operator, Value
     from padiff.program.primitives import Array
 
     from .side import Side
 
-_CUTTING = frozenset({"detach", "detach_"})
+_GRADIENT, _GRAPH = "grad", "create_graph"
+"""An operator whose results are detached, too, and the argument that says otherwise."""
 _ROUNDINGS = 8
 """By how much the norm of right gradients may differ, in roundings of the dtype, and at least:"""
 _LEAST = 1e-3
@@ -45,8 +50,10 @@ def find_detached(
         numbers: Of their terms; equal ones are the same expression.
         results: Value ids of what both give.
     """
+    others = [{*each} for each in reversed(numbers)]
     cut = [
-        _cut(side, each, those) for side, each, those in zip(sides, numbers, results, strict=True)
+        _cut(side, each, known, those)
+        for side, each, known, those in zip(sides, numbers, others, results, strict=True)
     ]
     for number in sorted(cut[0].keys() ^ cut[1].keys()):
         ends = [_values(side, each, number) for side, each in zip(sides, numbers, strict=True)]
@@ -61,6 +68,7 @@ def find_detached(
                 reference=known, candidate=found, kind="gradient",
                 elements=count, of=count, largest=None,
                 place=place_of(sides[which], cut[which][number], 1),
+                is_without_gradients=sides[which].program.operators[cut[which][number]].no_grad,
             )  # fmt: skip
 
 
@@ -113,27 +121,74 @@ def _row(side: Side, values: Sequence[Value], row: int) -> Array | None:
     return None if found is None else found[row].astype(np.float64)
 
 
-def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> dict[int, int]:
+def _cut(
+    side: Side, numbers: Sequence[int], known: Collection[int], results: Sequence[int]
+) -> dict[int, int]:
     """Return the numbers of values that learn, that results need, and that are detached.
 
-    Each with the id of the operator that detaches it.
+    Each with the id of the operator that detaches it, the first one where several do. Of a part of
+    a value which the other side has only whole that is the number.
+
+    Args:
+        side: Whose values.
+        numbers: Of its terms.
+        known: The other side's.
+        results: Value ids of what it gives.
     """
     learning = {one.id for one in side.program.values if one.kind is LeafKind.PARAMETER}
     for operator in side.program.operators:
         if not learning.isdisjoint(operator.taken):
             learning.update(operator.outputs)
-    needed = set(results)
+    needed, open_ = set(results), set(results)
+    given: set[object] = set()
+    """Numbers that operators are given."""
+    carrying = carrying_gradients(side.recorded)
     found: dict[int, int] = {}
     for operator in reversed(side.program.operators):
-        if needed.isdisjoint(operator.outputs):
+        is_read = READ in operator.keywords
+        if needed.isdisjoint(operator.outputs) and not is_read:
             continue
         taken = operator.taken
-        needed.update(taken)
-        is_cutting = operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad
-        if is_cutting and not learning.isdisjoint(taken):
-            for one in (*taken, *operator.outputs):  # both sides may know it behind the cut only
-                found[numbers[side.lowered.terms[one]]] = operator.id
+        cut: Sequence[int] = ()
+        if is_read:
+            cut = taken if given.intersection(_numbers(operator.keywords[READ])) else ()
+        else:
+            needed.update(taken)
+            given.update(_numbers((operator.positional, *operator.keywords.values())))
+            if operator.no_grad and operator.id not in carrying:  # what is inside cuts nothing
+                cut = [value for value in operator.outputs if value in open_]
+            else:
+                open_.update(taken)
+                cut = (*taken, *operator.outputs) if cuts(operator) else _graphless(side, operator)
+        if not learning.isdisjoint(taken):
+            found.update((_known(side, numbers, known, one), operator.id) for one in cut)
     return found
+
+
+def _known(side: Side, numbers: Sequence[int], known: Collection[int], value: int) -> int:
+    """Return the number of a value, or of what it was laid out of if that alone is known."""
+    lowered, term = side.lowered, side.lowered.terms[value]
+    while numbers[term] not in known:
+        place = lowered.producers.get(term)
+        if place is None or lowered.nodes[place].primitive not in MOVES:
+            return numbers[lowered.terms[value]]
+        term = lowered.nodes[place].operands[0]
+    return numbers[term]
+
+
+def _numbers(argument: Argument) -> Iterator[float]:
+    """Yield the numbers of an argument that hardly any other one equals by chance."""
+    for part in parts_of(argument):
+        if isinstance(part, float) and not part.is_integer():
+            yield part
+
+
+def _graphless(side: Side, operator: Operator) -> Sequence[int]:
+    """Return the gradients that a script computes and that hand none on."""
+    if operator.name.rpartition(".")[2] != _GRADIENT:
+        return ()
+    arguments = dict(side.table.named(operator.name, operator.positional, operator.keywords))
+    return () if arguments.get(_GRAPH) else operator.outputs
 
 
 def _values(side: Side, numbers: Sequence[int], number: int) -> list[Value]:

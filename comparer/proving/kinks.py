@@ -20,6 +20,7 @@ from padiff.program import Outer, derivatives
 
 from .executed import LIMITS
 from .result import TIED, LeafDifference
+from .results import READ
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -83,7 +84,8 @@ def _is_smooth(side: Side) -> bool:
     return not any(
         lowered.terms.get(value) in made
         for one in side.program.operators
-        if one.phase is not Phase.UPDATE and (one.id in cut or one.no_grad or cuts(one))
+        if one.phase is not Phase.UPDATE
+        and (one.id in cut or one.no_grad or cuts(one) or isinstance(one.keywords.get(READ), float))
         for value in one.taken
     )
 

@@ -199,6 +199,8 @@ class LeafDifference:
     that is not there, and where the reference keeps digests alone."""
     place: Place | None = None
     """The operator that cuts a gradient off, on the side that has it."""
+    is_without_gradients: bool = False
+    """Whether it does so because it ran where none are computed, as under ``no_grad``."""
     holds: str = ""
     """The reference's leaf that it is a copy of instead; empty where it is none."""
     made: Made | None = None

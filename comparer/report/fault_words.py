@@ -133,7 +133,8 @@ def worded_leaf(one: LeafDifference) -> str:
     if one.largest is None and one.kind != "gradient":
         return f"{one.kind} {name}: not bit-equal; the reference keeps no elements of it"
     if one.largest is None:
-        place = "" if one.place is None else f", cut off by {worded_place(one.place)}"
+        how = "computed without gradients" if one.is_without_gradients else "cut off"
+        place = "" if one.place is None else f", {how} by {worded_place(one.place)}"
         return f"{one.kind} of {name}: on one side only{place}"
     off = f"{count(one.elements)} of {count(one.of)} elements"
     off = f"{off}, by up to {number(one.largest)} of its size"

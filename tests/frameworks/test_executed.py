@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def test_equal_programs_are_the_same_by_construction(tmp_path: Path) -> None:
     found = executed(tmp_path, _Net(), _Net())
 
     assert found.answer is Answer.SAME
-    assert (found.function.constructed, found.function.executed) == (1, 0)
+    assert (found.function.constructed, found.function.executed) == (2, 0)
     assert found.function.leaves == 15
     assert found.function.lone == (0, 0)
 
@@ -90,14 +91,14 @@ def test_a_right_rewrite_is_the_same_function(tmp_path: Path) -> None:
     found = executed(tmp_path, _Net(), _Net(_Attention(is_written_out=False)))
 
     assert found.answer is Answer.SAME
-    assert (found.function.constructed, found.function.executed) == (1, 0)
+    assert (found.function.constructed, found.function.executed) == (2, 0)
 
 
 def test_another_expression_of_the_same_function_is_executed(tmp_path: Path) -> None:
     found = executed(tmp_path, _Net(), _Net(between=lambda x: torch.stack([x, x]).mean(0)))
 
     assert found.answer is Answer.SAME
-    assert (found.function.constructed, found.function.executed) == (0, 1)
+    assert (found.function.constructed, found.function.executed) == (0, 2)
     assert found.function.largest is not None
     assert found.function.largest < 1e-12
 
@@ -334,6 +335,40 @@ def test_a_branch_that_is_detached_is_a_difference(tmp_path: Path) -> None:
     assert (one.place.operator, one.place.module) == ("torch.Tensor.detach", "")
 
 
+def _in_part(y: torch.Tensor) -> torch.Tensor:
+    return torch.cat([y[..., :4].detach(), y[..., 4:]], -1)
+
+
+def _sloped(y: torch.Tensor, *, is_kept: bool) -> torch.Tensor:
+    (slope,) = torch.autograd.grad(torch.tanh(y).sum(), y, create_graph=is_kept)
+    return y * slope
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "operator"),
+    [
+        (lambda y: y, _in_part, "torch.Tensor.detach"),
+        (torch.tanh, torch.no_grad()(torch.tanh), "torch.tanh"),
+        (lambda y: y / y.norm(), lambda y: y / y.norm().item(), "torch.Tensor.item"),
+        (partial(_sloped, is_kept=True), partial(_sloped, is_kept=False), "torch.grad"),
+    ],
+    ids=["a part", "no_grad", "a number", "a graph that is not kept"],
+)
+def test_what_cuts_a_gradient_off_is_named(
+    tmp_path: Path,
+    right: Callable[[Any], Any],
+    wrong: Callable[[Any], Any],
+    operator: str,
+) -> None:
+    function = executed(tmp_path, _Branch(right), _Branch(wrong)).function
+
+    assert function.answer is Answer.SAME
+    (one,) = function.differences
+    assert one.place is not None
+    assert (one.kind, one.place.operator, one.place.module) == ("gradient", operator, "")
+    assert one.is_without_gradients is (operator == "torch.tanh")
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_part_in_a_coarser_dtype_is_lost_precision(dtype: torch.dtype, tmp_path: Path) -> None:
     found = executed(tmp_path, _Net(), _Net(between=lambda x: x.to(dtype).float()))
@@ -541,7 +576,7 @@ def test_reports_tell_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[st
     main(["compare", *map(str, paths), "--execute", "--strict", "--json", str(report)])
 
     said = " ".join(capsys.readouterr().out.split())
-    assert "same function? no, but rounding hides it: 1 executed; largest error " in said
+    assert "same function? no, but rounding hides it: 2 executed; largest error " in said
     assert "of layer_norm: 1e-06 where the reference has 1e-12" in said
     data = json.loads(report.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(data)
@@ -565,7 +600,7 @@ def test_report_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = " ".join(capsys.readouterr().out.split())  # lines are folded where they are long
     assert "BY EXECUTION" in said
     assert re.search(
-        "same function\\? no: 1 executed; largest error .* where rounding makes ", said
+        "same function\\? no: 2 executed; largest error .* where rounding makes ", said
     )
     assert "other of mul: 0.25001 where the reference has 0.25" in said
     assert "candidate at torch.Tensor.mul of second (_Attention), " in said
