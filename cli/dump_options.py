@@ -90,10 +90,6 @@ def check_graph_options(options: dict[str, Any], given: set[str]) -> None:
 def graph_settings(options: dict[str, Any], record: RecordSettings) -> GraphSettings:
     """Return the settings that the options come to.
 
-    Args:
-        options: Everything that the command was given.
-        record: What is recorded.
-
     Raises:
         ConfigError: The options contradict each other.
     """
@@ -227,10 +223,6 @@ def check_options(options: dict[str, Any]) -> None:
 
 def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSettings:
     """Return the settings that the options come to.
-
-    Args:
-        options: Everything that the command was given.
-        record: What is recorded, but for the steps.
 
     Raises:
         ConfigError: The options contradict each other.

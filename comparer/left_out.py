@@ -140,11 +140,6 @@ def leave_unrecorded(
     """Drop the gradients and updates of a step of which one side recorded the forward pass alone.
 
     And those of two different losses, as the manifests say: of outputs that one side lacks.
-
-    Args:
-        pairing: What of the one is what of the other.
-        indexes: The reference's and the candidate's.
-        manifests: Of both dumps.
     """
     lacking = [
         _ends_with_forward(index, manifest)

@@ -119,11 +119,7 @@ def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
 
 @cache
 def hdf5_type(name: str) -> h5py.h5t.TypeID:
-    """Return the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's.
-
-    Args:
-        name: One of ``DTYPE_NAMES``.
-    """
+    """Return the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's."""
     dtype = _NUMPY[name]
     if name in _FLOAT_BITS:
         fields, bias = _FLOAT_BITS[name]

@@ -61,10 +61,6 @@ class SmallValues:
     def deepen(self, stored: Stored, content: Content) -> bool:
         """Keep more of a value.
 
-        Args:
-            stored: The value.
-            content: How much of it to keep; more than until now.
-
         Returns:
             Whether the value is here.
         """

@@ -390,14 +390,7 @@ def _of_extreme(node: Node, taken: Array, made: Array, tangent: Array, *, is_fir
 
 
 def _of_function(node: Node, taken: list[Array], made: Array, tangents: list[Array]) -> Array:
-    """Return the tangent of a function of one or two arrays.
-
-    Args:
-        node: The function.
-        taken: What it takes.
-        made: What it makes.
-        tangents: Of what it takes; zero for what stays.
-    """
+    """Return the tangent of a function of one or two arrays."""
     if node.primitive in _SLOPES:
         return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
     if node.primitive in _SHARED:

@@ -128,10 +128,6 @@ def numbered(cells: Sequence[object], kinds: Iterable[object]) -> Array:
     """Return the place of each cell among some objects, by identity: members of an enumeration.
 
     Looking up such a member by its hash takes five times as long, as that is computed in Python.
-
-    Args:
-        cells: Objects that are among ``kinds``.
-        kinds: All that there may be.
     """
     places = {id(kind): place for place, kind in enumerate(kinds)}
     return np.fromiter(map(places.__getitem__, map(id, cells)), np.int64, len(cells))

@@ -146,10 +146,6 @@ class Share:
 def measure_share(share: Share, version: str) -> list[tuple[int, Metrics]]:
     """Measure pairs, and return their places and metrics.
 
-    Args:
-        share: The pairs.
-        version: Of padiff, where the share was made.
-
     Raises:
         CompareError: This is another version of padiff.
         DumpFormatError: A file was replaced, or cannot be read.

@@ -207,14 +207,7 @@ class TrainingJudge:
     def settle(
         self, judgement: Judgement, pairing: Pairing, reference: StepReader, candidate: StepReader
     ) -> Judgement:
-        """Return the judgement with updates judged by what they are.
-
-        Args:
-            judgement: By the tolerances of the dtypes.
-            pairing: What it is about.
-            reference: The reference's step.
-            candidate: The candidate's.
-        """
+        """Return the judgement with updates judged by what they are."""
         open_ones = list(_open_ones(judgement, pairing, reference.index))
         if not open_ones:
             return judgement
@@ -317,12 +310,6 @@ def _judge_weight(
     """Judge how an update moved a weight by how it moved the reference's.
 
     From where the candidate's weight was: what earlier updates left is not held against this one.
-
-    Args:
-        step: Both sides.
-        pair: Of weights after the update.
-        judged: The pair, by the tolerance of its dtype.
-        least: What every element may differ by.
     """
     befores, started = step.befores(pair), step.found_before(pair)
     if befores is None or started is None or None in (judged.reference, judged.candidate):
@@ -377,13 +364,7 @@ class UpdateSides:
     """Both sides of a step, with what updates are judged by."""
 
     def __init__(self, reference: StepReader, candidate: StepReader, pairing: Pairing) -> None:
-        """Look up what weights were before, their gradients, and what the optimizer keeps.
-
-        Args:
-            reference: The reference's step.
-            candidate: The candidate's.
-            pairing: What of the one is what of the other.
-        """
+        """Look up what weights were before, their gradients, and what the optimizer keeps."""
         self.reference = reference
         self.candidate = candidate
         self.pairing = pairing

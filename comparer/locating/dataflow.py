@@ -216,11 +216,6 @@ def is_reordered(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
 
     The same number of elements, extremes, zeros, sum and norm. Constant tensors say too little:
     those count only where they are equal bit by bit.
-
-    Args:
-        index: The index of both.
-        source: What was there before.
-        target: What may be it in another order.
     """
     if source.value is None or target.value is None:
         return False

@@ -83,12 +83,7 @@ class _Part:
     """One side, and what it computes from weights without a copy."""
 
     def __init__(self, side: Side, odd: set[int]) -> None:
-        """See what moves with the inputs, and what rests on odd weights.
-
-        Args:
-            side: Its program.
-            odd: Ids of these weights.
-        """
+        """See what moves with the inputs, and what rests on odd weights."""
         self.side, lowered = side, side.lowered
         values = side.program.values
         self._odd = {lowered.terms[one]: one for one in odd}
@@ -235,13 +230,7 @@ class _Folds:
                     yield one
 
     def _are_same(self, piece: _Piece, own: _Piece, numbers: Sequence[int]) -> bool:
-        """Return whether two pieces compute the same of all elements, and by weights of two forms.
-
-        Args:
-            piece: The reference's.
-            own: The candidate's.
-            numbers: Of the candidate's terms.
-        """
+        """Return whether two pieces compute the same of all elements by weights of two forms."""
         both = piece, own
         is_other = any(
             not alone.isdisjoint(one.weights) for alone, one in zip(self._alone, both, strict=True)
@@ -257,13 +246,7 @@ class _Folds:
         return is_same
 
     def _agree(self, both: tuple[_Piece, _Piece], numbers: Sequence[int], size: float) -> bool:
-        """Execute both pieces from random elements, times a number.
-
-        Args:
-            both: The reference's piece and the candidate's.
-            numbers: Of the candidate's terms.
-            size: The number.
-        """
+        """Execute both pieces from random elements, times a number."""
         unit = max(part.unit(piece) for part, piece in zip(self.parts, both, strict=True))
         if unit > UNIT_ROUNDOFF["float32"]:
             return False  # other numbers would pass for rounding

@@ -40,13 +40,7 @@ _MOST_OPERATORS = 200
 def told_by_arguments(
     asked: Asked, repaired: Repaired, edits: Sequence[Edit]
 ) -> list[tuple[Edit, tuple[int, ...]]]:
-    """Return the edits of a proof with their exchanges, those of one operator in one if they can.
-
-    Args:
-        asked: What both programs are.
-        repaired: The candidate with all exchanges.
-        edits: One for each exchange.
-    """
+    """Return the edits of a proof with their exchanges, one for all of an operator if possible."""
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
     rounds = _rounds(edits)
     tried = [_together(asked, repaired, edits, those) for those in rounds[:_MOST_SLICES]]

@@ -44,11 +44,6 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
     them is off by more than the rounding of the constant's dtype. A constant of which any element
     is no such rounding is left out. A buffer of one number without partner, such as the scale of an
     embedding, is one, too.
-
-    Args:
-        side: Whose constants they are.
-        values: Their value ids.
-        other: The other side.
     """
     pool: list[float] | None = None
     found: dict[int, Array] = {}
@@ -137,11 +132,6 @@ def computed_values(
     One port computes the tables of a rotary embedding in each call, another one takes rows of a
     buffer. Only what follows from weights, buffers and constants is looked at, whatever the inputs
     are, and only behind leaves without a partner.
-
-    Args:
-        sides: The reference and the candidate.
-        alone: Ids of their leaves without a partner.
-        given: What the leaves of each side hold.
     """
     known, found = (_Fixed(side, own) for side, own in zip(sides, alone, strict=True))
     specs = known.specs_of_open() | found.specs_of_open()
@@ -214,12 +204,7 @@ class _Fixed:
     """What one side computes before it takes any input."""
 
     def __init__(self, side: Side, alone: set[int]) -> None:
-        """Follow the leaves without a partner.
-
-        Args:
-            side: Its program.
-            alone: Ids of these leaves.
-        """
+        """Follow the leaves without a partner."""
         self.side, self.specs = side, side.lowered.specs
         lowered, values = side.lowered, side.program.values
         self._alone = {lowered.terms[value]: value for value in alone}

@@ -24,13 +24,7 @@ _AXES = frozenset({"dim", "axis"})
 
 
 def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit:
-    """Return what an exchange changes, and where.
-
-    Args:
-        sides: The reference and the candidate.
-        numbering: Of their terms.
-        made: The exchange, and the candidate before it.
-    """
+    """Return what an exchange changes, and where."""
     common = set(made.numbers) & set(numbering.reference)
     exchange = made.exchange
     readers = [

@@ -379,10 +379,6 @@ class Search:
     ) -> Iterator[tuple[int, int | None, dict[int, int], bool]]:
         """Yield the candidate's nodes that compute what the reference does if a term becomes other.
 
-        Args:
-            own: The candidate's term.
-            number: What it becomes.
-
         Yields:
             The position of a node, that of the reference's node, what its outputs become, and
             whether it reads the term itself.
@@ -447,13 +443,7 @@ class Search:
     def _read_beside(
         self, known: int, own: int, readers: Sequence[tuple[int, int | None]]
     ) -> Iterator[tuple[int, int]]:
-        """Yield what reads both terms beside something else that differs, as a sum of two faults.
-
-        Args:
-            known: The reference's term.
-            own: The candidate's.
-            readers: What becomes the reference's.
-        """
+        """Yield what reads both terms beside something else that differs: a sum of two faults."""
         taken: list[set[int | None]] = [{one for one, _ in readers}, {two for _, two in readers}]
         sides = ((self.candidate, own), (self.reference, known))
         left: list[dict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
@@ -488,10 +478,6 @@ class Search:
         """Return the reference's node that computes what a node would, and its outputs' numbers.
 
         A node that only hands on what it takes, as a cast in float64 does, needs no such partner.
-
-        Args:
-            place: Of the node.
-            changed: Numbers of terms that became others.
         """
         node = self.candidate.lowered.nodes[place]
         operands = [changed.get(term, self.numbers[1][term]) for term in node.operands]

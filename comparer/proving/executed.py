@@ -176,13 +176,7 @@ class Runs:
         return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * size))
 
     def scale(self, sink: Sink, off: Array, known: Array) -> float:
-        """Return the size that differences of a result are measured by.
-
-        Args:
-            sink: The result.
-            off: The magnitudes of the differences.
-            known: The reference's elements.
-        """
+        """Return the size that differences of a result are measured by."""
         return size_of(off, known, lambda: self._moved(sink))
 
     def execute(
@@ -351,12 +345,6 @@ def choices_alike(
     limits: Limits,
 ) -> tuple[dict[int, Array], dict[int, Array]]:
     """Return the outcomes that both sides have, by the terms of the reference and the candidate.
-
-    Args:
-        sides: The reference and the candidate.
-        given: What their leaves hold.
-        wanted: Ids of the values behind which choices are looked for.
-        limits: Of the executions.
 
     Raises:
         ProgramError: Elements lack, or a limit is passed.

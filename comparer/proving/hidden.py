@@ -93,13 +93,7 @@ class Rounded:
     """Executions of both programs with the errors of their dtypes, made when they are needed."""
 
     def __init__(self, runs: Runs, errors: Errors, sinks: Sequence[Sink]) -> None:
-        """Begin with none.
-
-        Args:
-            runs: The programs, executed without errors.
-            errors: Those to make.
-            sinks: The results that may differ.
-        """
+        """Begin with none."""
         self._runs, self._errors, self._sinks = runs, errors, sinks
         self._made = 0
         self._squares: dict[Sink, list[Array]] = {}
@@ -209,12 +203,6 @@ class Agreement:
         """See which results rest on values that one side alone recorded.
 
         They are as coarse as what made these, whatever their own dtype.
-
-        Args:
-            sides: The reference and the candidate.
-            leaves: Of both.
-            sinks: The results.
-            runs: Both programs, executed.
         """
         self._runs, self._sinks = runs, sinks
         rests = [

@@ -47,14 +47,7 @@ _HELD_BYTES = 32 << 20
 def joined(
     sides: tuple[Side, Side], leaves: Leaves, pairing: Pairing, numbering: Numbering
 ) -> Joining:
-    """Join what agrees piece by piece.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both.
-        pairing: Of their records.
-        numbering: Of both programs.
-    """
+    """Join what agrees piece by piece."""
     joining = Joining(sides, leaves, _borders(sides, pairing), numbering)
     joining.run()
     return joining

@@ -88,13 +88,7 @@ def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | Non
 
 
 def place_of(side: Side, operator: int, count: int) -> Place:
-    """Return where an operator ran.
-
-    Args:
-        side: Whose operator.
-        operator: Its id.
-        count: How many operators lie between what both programs have and what one has.
-    """
+    """Return where an operator ran."""
     one = side.program.operators[operator]
     path, class_name = side.recorded.module_of(one)
     return Place(

@@ -26,12 +26,6 @@ def find_coarser(
 
     Models may have other dtypes altogether: that of the candidate's weights and inputs for a dtype
     of the reference is no loss, and neither is what autocast chose.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-        leaves: Of both.
-        results: Value ids of the candidate.
     """
     reference, candidate = sides
     allowed = _allowed(leaves, reference, candidate)

@@ -56,12 +56,7 @@ class Repair(Exchanged):
     """Exchanges that are made one after another, until the results agree."""
 
     def __init__(self, asked: Asked, start: Start) -> None:
-        """Begin with the candidate as it is, or with exchanges that were made already.
-
-        Args:
-            asked: What both programs are.
-            start: The candidate, as it is or with earlier exchanges.
-        """
+        """Begin with the candidate as it is, or with exchanges that were made already."""
         super().__init__(asked, start)
         self.first: Sequence[int] = ()
         """The numbers of the candidate's terms before the first exchange."""
@@ -443,13 +438,7 @@ class Lines:
     """The lines that both programs were made by."""
 
     def __init__(self, sides: tuple[Side, Side], candidate: Lowered, sinks: Sequence[Sink]) -> None:
-        """Look at nothing yet.
-
-        Args:
-            sides: The reference and the candidate.
-            candidate: Its program before any exchange.
-            sinks: The results that are of interest.
-        """
+        """Look at nothing yet."""
         self._sides, self._candidate, self._sinks = sides, candidate, sinks
 
     def of(self, exchange: Exchange, candidate: Lowered) -> Line | None:
@@ -481,10 +470,6 @@ class Lines:
         """Yield an exchange in each other run of its lines, where both sides run them alike.
 
         A number of the reference, and what it computes once, stands for all.
-
-        Args:
-            last: The exchange.
-            made: The candidate's terms that were exchanged already.
         """
         specs = self._sides[0].lowered.specs, self._candidate.specs
         for reference, term in self._runs(last.reference, last.candidate):

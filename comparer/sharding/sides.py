@@ -162,12 +162,6 @@ def open_ranks(
 ) -> dict[int, StepFile]:
     """Open the files of all ranks of a step.
 
-    Args:
-        dump: What was recorded.
-        step: Which step.
-        exits: Closes the files.
-        is_whole: Whether several ranks are meant to be one side.
-
     Raises:
         CompareError: Ranks are missing.
     """

@@ -71,13 +71,7 @@ class PerturbedInputs(StepInputs):
     """What the model takes in a further run."""
 
     def __init__(self, inputs: StepInputs, move: Callable[[Array], Array], device: str) -> None:
-        """Take over the inputs of the first run.
-
-        Args:
-            inputs: What was read for it.
-            move: Gives a floating array perturbed.
-            device: Where the tensors go.
-        """
+        """Take over the inputs of the first run."""
         vars(self).update(vars(inputs))
         self._move = move
         self._device = device
@@ -108,13 +102,7 @@ class Repeats:
     """The further runs of one recording; takes note of the weights before the first."""
 
     def __init__(self, settings: RepeatSettings, adapter: Adapter, model: Model) -> None:
-        """Keep a copy of all weights and buffers.
-
-        Args:
-            settings: How often, and how perturbed.
-            adapter: The model's framework.
-            model: The model, before the run that is recorded.
-        """
+        """Keep a copy of all weights and buffers."""
         self._settings = settings
         self._adapter = adapter
         self._model = model

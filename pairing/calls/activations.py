@@ -40,13 +40,6 @@ def output_call(
 ) -> int | None:
     """Return the call whose output does the job of the partner's output.
 
-    Args:
-        view: The side of the call.
-        call: A paired call.
-        other: The other side.
-        partner: The partner of the call.
-        paired: The paired calls of this side.
-
     Returns:
         The call itself, unless the partner's module applies an activation that this one does
         not; then the call of the activation that takes its output, None if no module does.
@@ -64,11 +57,6 @@ def output_call(
 
 def values_before(view: View, other: View, partners: Mapping[int, int]) -> dict[int, str]:
     """Return the values that only this side has, because the other's layers go on to activate them.
-
-    Args:
-        view: The side.
-        other: The other side.
-        partners: Partner of each paired call of this side.
 
     Returns:
         By value: why the other side does not have it.

@@ -357,10 +357,6 @@ class Lacking:
         """Return whether a layer is one of those that have no such parameter.
 
         No layer of its name in another block has it, and no lone vector of its size lies beside.
-
-        Args:
-            unit: The layer.
-            atom: Neutral name of the parameter: ``bias``.
         """
         return atom not in self._have[unnumbered(unit.path)] and not self._is_beside(unit)
 
@@ -396,13 +392,7 @@ def is_empty(side: Inventory, join: Rule, entry: Entry, parts: Sequence[Entry | 
 
 
 def zeros_note(whole: Unit, parts: Sequence[Unit], *, is_join: bool) -> str:
-    """Report that a fused vector has zeros where a part has none; alike for like layers.
-
-    Args:
-        whole: The fused layer.
-        parts: Those that lack it.
-        is_join: Whether the fused one is the candidate's.
-    """
+    """Report that a fused vector has zeros where a part has none; alike for like layers."""
     names = " and ".join(repr(unnumbered(one.path)) for one in parts)
     have = "has" if len(parts) == 1 else "have"
     fused = repr(unnumbered(whole.path))
