@@ -17,6 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import resolve_name
 
+from padiff.dumper.operators import Operators
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .patched import class_name
@@ -193,7 +194,7 @@ class _Mode(OperatorMode):
         return self.run(name, function, args, kwargs or {})
 
 
-class TorchOperators:
+class TorchOperators(Operators):
     """The operators of ``torch``."""
 
     writes_surely = True
