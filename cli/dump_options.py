@@ -65,10 +65,6 @@ def is_graph(options: dict[str, Any]) -> bool:
 def check_graph_options(options: dict[str, Any], given: set[str]) -> None:
     """Refuse options that belong to another kind of model.
 
-    Args:
-        options: Everything that the command was given.
-        given: The names of those that stand on the command line.
-
     Raises:
         click.UsageError: One of them does not fit.
     """

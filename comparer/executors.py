@@ -162,10 +162,6 @@ def own_version() -> str:
 def check_version(found: object, where: str) -> None:
     """Refuse to work together with another version of padiff.
 
-    Args:
-        found: The version that is there, or the error by which it has none.
-        where: Who has it.
-
     Raises:
         CompareError: It is another.
     """

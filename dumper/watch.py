@@ -87,13 +87,7 @@ class Patch:
         name: str,
         wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
     ) -> None:
-        """Put the replacement there.
-
-        Args:
-            holder: The class or module.
-            name: The function's name; a class may inherit it.
-            wrap: Gives the replacement for the function that is there.
-        """
+        """Put the replacement there."""
         self._holder, self._name = holder, name
         self._is_own = name in vars(holder)
         self._earlier = vars(holder).get(name)

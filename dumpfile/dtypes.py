@@ -106,9 +106,6 @@ def is_floating(name: str) -> bool:
 def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
     """Return an array's elements in C order as little-endian bytes, without a copy if possible.
 
-    Args:
-        array: Any shape, any dtype that a dump can hold.
-
     >>> raw_bytes(np.array([[1, 2]], dtype=np.uint16)).tolist()
     [1, 0, 2, 0]
     """

@@ -140,8 +140,6 @@ def derivative(
     value: int,
     direction: Tangent,
     wanted: int,
-    *,
-    limits: Limits | None = None,
 ) -> Tangent | None:
     """Return how one value of a program moves as another one does.
 
@@ -152,7 +150,6 @@ def derivative(
         value: Id of the value that moves.
         direction: How far each of its elements moves: float64, of its shape.
         wanted: Id of a value.
-        limits: None for the default.
 
     Returns:
         float64 of the wanted value's shape, or an outer product; None if it does not depend on
@@ -161,7 +158,7 @@ def derivative(
     Raises:
         ProgramError: As ``execute``.
     """
-    found = derivatives(lowered, leaves, {value: direction}, [wanted], limits=limits)
+    found = derivatives(lowered, leaves, {value: direction}, [wanted])
     return None if found is None else found.get(wanted)
 
 
@@ -172,7 +169,6 @@ def derivatives(
     wanted: Sequence[int],
     *,
     is_first: bool = False,
-    limits: Limits | None = None,
 ) -> dict[int, Tangent] | None:
     """Return how values of a program move as others do.
 
@@ -182,7 +178,6 @@ def derivatives(
         directions: How far the elements of values move, by their ids.
         wanted: Ids of values.
         is_first: Which of equal elements is the largest, or the smallest, where they tie.
-        limits: None for the default.
 
     Returns:
         As ``derivative``, of those wanted values that move; None if one of them does by a
@@ -201,7 +196,7 @@ def derivatives(
         return None
     ends = {one: term for one, term in ends.items() if term in moved}
     needed = {lowered.nodes[place].outputs[0] for place in lowered.behind(read, known=known)}
-    run = _Along(lowered, leaves, limits or Limits(), moved, needed, is_first=is_first)
+    run = _Along(lowered, leaves, Limits(), moved, needed, is_first=is_first)
     run.tangents.update(begins)
     if ends:
         run.run_all(

@@ -116,11 +116,7 @@ def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
 
 
 def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a copy in float64, of complex numbers in complex128: no imaginary part is lost.
-
-    Args:
-        array: Shape (*S), any dtype of numbers or booleans.
-    """
+    """Return a copy in float64, of complex numbers in complex128: no imaginary part is lost."""
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 

@@ -75,11 +75,7 @@ class Flow:
     """The data flow of one step of one side, read from its index alone."""
 
     def __init__(self, index: Index) -> None:
-        """Sort the forward records by call and by value.
-
-        Args:
-            index: Modules, calls, records and values of a step.
-        """
+        """Sort the forward records by call and by value."""
         self.index = index
         self.inside: dict[int | None, list[int]] = defaultdict(list)
         """Calls by the call around, in execution order."""

@@ -24,7 +24,7 @@ from padiff.program.primitives import Kind
 from .numbering import Numbering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from padiff.program import Leaf, Node
     from padiff.program.primitives import Array, Spec
@@ -60,12 +60,6 @@ def folded_pieces(
 
     Weights of one form are no other form, however little they differ: one of both sides has to hold
     something that has no partner at all.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both, without what is odd.
-        odd: Ids of the leaves that hold something else than the other side's.
-        alone: Those of them that have no partner.
     """
     if not (all(odd) and any(alone)):
         return Folded()
@@ -79,24 +73,22 @@ def folded_pieces(
     return Folded(images, settled)
 
 
+def fixed_terms(side: Side, kinds: Container[LeafKind | None]) -> set[int]:
+    """Return the terms that follow from leaves of some kinds alone."""
+    values, leaves = side.program.values, side.lowered.leaves
+    return side.lowered.following(term for term, one in leaves.items() if values[one].kind in kinds)
+
+
 class _Part:
     """One side, and what it computes from weights without a copy."""
 
     def __init__(self, side: Side, odd: set[int]) -> None:
         """See what moves with the inputs, and what rests on odd weights."""
         self.side, lowered = side, side.lowered
-        values = side.program.values
         self._odd = {lowered.terms[one]: one for one in odd}
-        fixed = {term for term, one in lowered.leaves.items() if values[one].kind in FIXED}
-        for node in lowered.nodes:
-            if fixed.issuperset(node.operands):
-                fixed.update(node.outputs)
-        self._fixed = fixed
+        self._fixed = fixed_terms(side, FIXED)
         self._behind = lowered.ahead(self._odd)
-        self.values: dict[int, int] = {}
-        """A value that holds each term."""
-        for value, term in lowered.terms.items():
-            self.values.setdefault(term, value)
+        self.values = lowered.values
 
     def is_open(self, term: int) -> bool:
         """Return whether a term is a recorded value that inputs and odd weights go into."""

@@ -81,14 +81,7 @@ class Alignment:
         wanted: Sequence[int],
         numbers: Sequence[int],
     ) -> Likeness:
-        """Execute the candidate, and find the reference's terms that its terms are like.
-
-        Args:
-            candidate: Its program.
-            leaves: What its leaves hold.
-            wanted: Value ids; what they need is executed.
-            numbers: Of its terms; what is an expression of the reference is not looked at again.
-        """
+        """Execute the candidate, and find the reference's terms that its terms are like."""
         known = {
             term: self._sketches[one]
             for term, number in enumerate(numbers)

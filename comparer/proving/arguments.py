@@ -243,12 +243,7 @@ def _first_of(made: Iterable[Made]) -> list[int]:
 def _whole(
     group: Sequence[tuple[Edit, tuple[int, ...]]], operators: tuple[int, ...]
 ) -> Edit | None:
-    """Return the edit of all these operators if others are of nothing but their inside.
-
-    Args:
-        group: Edits, each with the candidate's operators that it is inside of.
-        operators: All of these.
-    """
+    """Return the edit of all these operators if others are of nothing but their inside."""
     whole = next(edit for edit, ids in group if ids == operators and edit.kind in _VAGUE)
     slices = [set(one.reference.slice) if one.reference else set[int]() for one, _ in group]
     known = set(whole.reference.slice) if whole.reference else set[int]()

@@ -20,7 +20,7 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF, Image, Limits, execute, is_near_table, made_of
 from padiff.program.primitives import Kind
 
-from .affine import FIXED
+from .affine import FIXED, fixed_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -206,16 +206,10 @@ class _Fixed:
     def __init__(self, side: Side, alone: set[int]) -> None:
         """Follow the leaves without a partner."""
         self.side, self.specs = side, side.lowered.specs
-        lowered, values = side.lowered, side.program.values
+        lowered = side.lowered
         self._alone = {lowered.terms[value]: value for value in alone}
-        self._fixed = {term for term, one in lowered.leaves.items() if values[one].kind in FIXED}
-        for node in lowered.nodes:
-            if self._fixed.issuperset(node.operands):
-                self._fixed.update(node.outputs)
-        self.values: dict[int, int] = {}
-        """A value that holds each term."""
-        for value, term in lowered.terms.items():
-            self.values.setdefault(term, value)
+        self._fixed = fixed_terms(side, FIXED)
+        self.values = lowered.values
         self.rests: dict[int, frozenset[int]] = {}
         """The leaves without a partner that each term rests on, by their terms."""
         self.arrays: dict[int, Array] = {}
@@ -262,11 +256,7 @@ class _Fixed:
 
     def tables(self) -> list[int]:
         """Return the terms of real numbers that rest on no weights."""
-        values, leaves = self.side.program.values, self.side.lowered.leaves
-        made = {term for term, one in leaves.items() if values[one].kind in FIXED - _WEIGHTS}
-        for node in self.side.lowered.nodes:
-            if made.issuperset(node.operands):
-                made.update(node.outputs)
+        made = fixed_terms(self.side, FIXED - _WEIGHTS)
         return [
             term
             for term in self.values

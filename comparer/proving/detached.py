@@ -38,13 +38,7 @@ def find_detached(
     numbers: tuple[Sequence[int], Sequence[int]],
     results: tuple[Sequence[int], Sequence[int]],
 ) -> Iterator[LeafDifference]:
-    """Yield the values that one side detaches, by the candidate's order of them.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-        results: Value ids of what both give.
-    """
+    """Yield the values that one side detaches, by the candidate's order of them."""
     cut = [
         _cut(side, each, those) for side, each, those in zip(sides, numbers, results, strict=True)
     ]
@@ -68,10 +62,6 @@ def find_held(
     sides: tuple[Side, Side], numbers: tuple[Sequence[int], Sequence[int]]
 ) -> Iterator[LeafDifference]:
     """Yield the weights of which one side gives a row no gradient, and the other does.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
 
     Raises:
         DumpFormatError: Elements are damaged.
@@ -122,13 +112,12 @@ def _cut(side: Side, numbers: Sequence[int], results: Sequence[int]) -> dict[int
     for operator in side.program.operators:
         if not learning.isdisjoint(operator.taken):
             learning.update(operator.outputs)
-    needed = set(results)
+    needed = side.program.behind(results)
     found: dict[int, int] = {}
     for operator in reversed(side.program.operators):
         if needed.isdisjoint(operator.outputs):
             continue
         taken = operator.taken
-        needed.update(taken)
         is_cutting = operator.name.rpartition(".")[2] in _CUTTING and not operator.no_grad
         if is_cutting and not learning.isdisjoint(taken):
             for one in (*taken, *operator.outputs):  # both sides may know it behind the cut only
@@ -148,10 +137,7 @@ def _learned(side: Side, value: int) -> tuple[int, float]:
 
     Both are the same however parameters are turned, cut or joined.
     """
-    needed = {value}
-    for operator in reversed(side.program.operators):
-        if not needed.isdisjoint(operator.outputs):
-            needed.update(operator.taken)
+    needed = side.program.behind([value])
     behind = [
         (math.prod(one.shape), info.statistics.l2 or 0.0)
         for one in side.program.values

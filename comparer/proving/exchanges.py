@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from padiff.program import COMMUTATIVE, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from padiff.program import Lowered, Node
 
@@ -39,6 +39,20 @@ _PRODUCTS = frozenset(
 """What takes long to execute, and hides nothing of its operands."""
 _MOST_TELLING = 4
 """Exchanges that are executed because much becomes equal."""
+
+
+def differing_operands(
+    one: Node, two: Node, is_same: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Return the operands in which nodes of one form differ, in whatever order they are added."""
+    rests = list(one.operands), list(two.operands)
+    if one.primitive in COMMUTATIVE:
+        for term in one.operands:
+            same = (other for other in rests[1] if is_same(term, other))
+            if (other := next(same, None)) is not None:
+                rests[0].remove(term)
+                rests[1].remove(other)
+    return [pair for pair in zip(*rests, strict=True) if not is_same(*pair)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +140,7 @@ class Search:
         numbers: Sequence[int],
         results: Sequence[tuple[int, int]],
     ) -> None:
-        """Find what either program computes for the results and the other one does not.
-
-        Args:
-            programs: The reference's, and the candidate's as it is after earlier exchanges.
-            numbering: Of both.
-            numbers: Those of the candidate's terms.
-            results: Terms of both that have to become equal.
-        """
+        """Find what either program computes for the results and the other one does not."""
         self.numbering, self.results = numbering, results
         self.numbers = numbering.reference, numbers
         own = set(numbers)
@@ -289,14 +296,7 @@ class Search:
 
     def _differing(self, one: Node, two: Node) -> list[tuple[int, int]]:
         """Return the operands of two nodes that differ; none where a shape does, too."""
-        rests = list(one.operands), list(two.operands)
-        if one.primitive in COMMUTATIVE:
-            for term in one.operands:
-                same = (other for other in rests[1] if self._is_same(term, other))
-                if (other := next(same, None)) is not None:
-                    rests[0].remove(term)
-                    rests[1].remove(other)
-        pairs = [pair for pair in zip(*rests, strict=True) if not self._is_same(*pair)]
+        pairs = differing_operands(one, two, self._is_same)
         specs = self.reference.lowered.specs, self.candidate.lowered.specs
         return pairs if all(specs[0][term] == specs[1][other] for term, other in pairs) else []
 

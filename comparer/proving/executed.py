@@ -287,12 +287,7 @@ def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
 
 
 def is_clear(off: Array, allowed: Array) -> bool:
-    """Return whether differences are too large to be an accident of the errors of one seed.
-
-    Args:
-        off: The magnitudes of the differences of some elements.
-        allowed: What they may be off by, according to that seed.
-    """
+    """Return whether differences are too large to be an accident of the errors of one seed."""
     with np.errstate(all="ignore"):
         return bool(np.median(off / allowed) > _CLEAR)
 

@@ -63,15 +63,7 @@ class Joining:
         borders: Mapping[int, tuple[int, int]],
         numbering: Numbering,
     ) -> None:
-        """Begin with what is the same by construction.
-
-        Args:
-            sides: The reference and the candidate.
-            leaves: Of both.
-            borders: Values of the reference and of the candidate that ought to agree, by the
-                candidate's term.
-            numbering: Of both programs.
-        """
+        """Begin with what is the same by construction."""
         self._sides, self._leaves, self._borders = sides, leaves, borders
         self._numbering = numbering
         self.numbers: Sequence[int] = numbering.candidate

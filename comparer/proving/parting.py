@@ -19,14 +19,7 @@ def find_parting(
     partners: Mapping[int, Sequence[int]],
     wanted: tuple[Sequence[int], Sequence[int]],
 ) -> tuple[Place | None, Place | None]:
-    """Return the first operators of both sides whose inputs agree and whose results do not.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-        partners: The reference's terms that each of the candidate's is like.
-        wanted: Value ids of results that differ.
-    """
+    """Return the first operators of both sides whose inputs agree and whose results do not."""
     agreeing = _agreeing(numbers, partners)
     agreeing[1].difference_update(sides[1].lowered.terms[value] for value in wanted[1])
     places = [

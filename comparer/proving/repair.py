@@ -201,9 +201,6 @@ class Repair(Exchanged):
         """Take back exchanges without which the results agree all the same, large ones first.
 
         They may only turn one form into another on the way to what is wrong.
-
-        Args:
-            agree: Whether a result of two executed programs agrees.
         """
         begun = len(self.start.made)
         lines: dict[object, list[Exchange]] = {}
@@ -271,9 +268,6 @@ class Repair(Exchanged):
 
         Where it is larger, they are independent of each other. Where both programs write the same
         in two ways, the others may only turn one into the other, up to a result.
-
-        Args:
-            agree: Whether a result of two executed programs agrees.
         """
         most = _MOST_ELEMENTS // self.elements() if len(self.made) > 1 else 0
         begun = len(self.start.made)

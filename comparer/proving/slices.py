@@ -188,15 +188,7 @@ def _gives(
     readers: Collection[int],
     wanted: Mapping[int, Array],
 ) -> bool:
-    """Execute what reads an exchange in a slice; return whether the slice computes what is wanted.
-
-    Args:
-        part: The slice.
-        around: What it takes and makes as it is; behind its own terms, what is put in.
-        exchange: What is exchanged in it.
-        readers: The positions of the nodes that read it.
-        wanted: The elements that it should make.
-    """
+    """Execute what reads an exchange in a slice; return whether the slice makes what is wanted."""
     leaf = len(part.specs)
     changed: set[int] = set()
     nodes: list[Node] = []

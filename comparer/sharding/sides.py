@@ -82,11 +82,7 @@ class Sides:
         return {(info.step, 0 if is_joined else info.rank) for info in files}
 
     def notes(self, used: Collection[str]) -> Iterator[str]:
-        """Yield what the user said of layouts to no effect.
-
-        Args:
-            used: Names of what had an effect, in whatever process.
-        """
+        """Yield what the user said of layouts to no effect."""
         for entry in self._entries:
             if entry.name not in used:
                 why = (

@@ -433,11 +433,6 @@ def drawn_inside(
 ) -> torch.Tensor | None:
     """Return what an operator drew on its way, in the form in which its row of the table takes it.
 
-    Args:
-        name: Of the operator.
-        given: What it was called with.
-        before: The states of all generators before, the CPU's alone or first.
-
     Returns:
         Which elements were kept, as bool; several dropouts stand behind each other on one more axis
         in front. Of slopes where each lies between its bounds, from 0 to 1. None for an operator

@@ -79,13 +79,7 @@ class Gradients:
     def watch(
         self, tensor: Tensor, known: dict[Hashable, tuple[Tensor, Watched]], target: Target
     ) -> None:
-        """Wait for a tensor's gradient; a tensor met again waits by the hook it has.
-
-        Args:
-            tensor: Requires a gradient.
-            known: The tensors that are watched, alive so that no identity is used again, by that.
-            target: Where its gradient goes.
-        """
+        """Wait for a tensor's gradient; a tensor met again waits by the hook it has."""
         identity = self._adapter.identity(tensor)
         _, watched = known.get(identity, (None, None))
         if watched is None or watched.arrivals:

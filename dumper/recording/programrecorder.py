@@ -620,12 +620,7 @@ class ProgramRecorder:
         return self._dtype(tensor) in {"int32", "int64"}
 
     def _changed(self, changed: list[Tensor], exposed: Sequence[Tensor]) -> list[Tensor]:
-        """Return the tensors that an operator wrote into.
-
-        Args:
-            changed: That are not what they were.
-            exposed: That may have been written while their version stayed.
-        """
+        """Return the tensors that an operator wrote into."""
         changed += self._written_unseen(exposed)
         gone = [one for one in changed if not self._is_recordable(one)]
         for one in gone:  # it is spread over processes now

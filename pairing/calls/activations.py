@@ -143,12 +143,7 @@ class _Places:
         self._takers = _by_value(pairs.ahead, views[0].told_given, made)
 
     def are_same(self, one: int, two: int) -> bool:
-        """Return whether two activations stand at one place, where a right port gives the same.
-
-        Args:
-            one: Call of the reference.
-            two: Call of the candidate, fed by the partner of what feeds the other.
-        """
+        """Return whether two activations stand at one place, where a right port gives the same."""
         known, found = self._views[0].made[one], self._views[1].made[two]
         if known is None or found is None:
             return False

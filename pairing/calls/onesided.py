@@ -207,11 +207,7 @@ Calls = frozenset[int]
 
 
 def weight_makers(indices: tuple[Index, Index]) -> tuple[Calls, Calls]:
-    """Return the calls of each side that make weights, where the other side has none of the kind.
-
-    Args:
-        indices: The reference's tables and the candidate's.
-    """
+    """Return the calls of each side that make weights, where the other has none of the kind."""
     makers = [
         {module.id for module in index.modules if kind_of(module) == _MAKER} for index in indices
     ]

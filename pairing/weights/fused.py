@@ -267,10 +267,6 @@ def filled(wholes: Side, others: Side) -> list[tuple[Unit, Parts]]:
 
     What values tell comes first. Of what names and sizes tell, as many fused units of a size and a
     name in a scope as there are groups that fill them belong together in their order.
-
-    Args:
-        wholes: A side, its lone units, and a number of each module that has a partner.
-        others: The other one.
     """
     groups = _groups(*others)
     taken: set[int] = set()
@@ -371,14 +367,7 @@ class Lacking:
 
 
 def is_empty(side: Inventory, join: Rule, entry: Entry, parts: Sequence[Entry | int]) -> bool:
-    """Return whether a fused vector holds nothing but zeros where parts have none.
-
-    Args:
-        side: The side of the fused one.
-        join: Makes it of the parts.
-        entry: The fused vector.
-        parts: What it holds, one after the other; of a part that lacks it, the rows.
-    """
+    """Return whether a fused vector holds nothing but zeros where parts have none."""
     if side.value(entry) is None:
         return False
     shapes = [(part,) if isinstance(part, int) else part.shape for part in parts]

@@ -282,11 +282,6 @@ def _beside(owner: Unit, partner: Unit, possible: Iterable[tuple[Unit, Entry]]) 
     """Return the lone vector that a layer's vector can be, kept right beside its partner.
 
     Nothing where there are several, unless the words of one alone are the layer's.
-
-    Args:
-        owner: The layer.
-        partner: The other side's layer.
-        possible: Vectors of the other side, of its size and in its place, with their units.
     """
     apart = (
         vector for unit, vector in possible

@@ -200,12 +200,6 @@ def partners_by_input(
 ) -> dict[int, int]:
     """Return each open layer the only one of the supposed partners that is given the same.
 
-    Args:
-        reference: The reference's run.
-        candidate: A run of the model.
-        layers: Modules of the candidate, and the reference's that they may be partners of.
-        rules: Layouts that are known, by record of the candidate.
-
     Returns:
         Modules that take what no layer of their kind takes, or several take, are left out.
     """
@@ -333,13 +327,7 @@ class Siblings:
 
 
 def siblings_of(reference: Side, candidate: Side, layers: Mapping[int, int]) -> list[Siblings]:
-    """Return the open layers that are given the same, where their supposed partners are, too.
-
-    Args:
-        reference: The reference's run.
-        candidate: A run of the model.
-        layers: Modules of the candidate that are in doubt, with their supposed partners.
-    """
+    """Return the open layers that are given the same, where their supposed partners are, too."""
     ours = _together(
         reference, {other: kind_of_layer(reference, other) for other in layers.values()}
     )

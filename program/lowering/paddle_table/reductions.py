@@ -46,14 +46,9 @@ def _reduced(name: str) -> Rule:
     return lambda b, a: b(name, a.x, axes=_axes(b, a), keepdims=bool(a.keepdim))
 
 
-def _reduced_all(name: str) -> Rule:
-    """Reduce what has its own switch for all axes."""
-
-    def rule(b: Builder, a: Arguments) -> Term:
-        axes = tuple(range(a.x.ndim)) if a.reduce_all else _axes(b, a)
-        return b(name, a.x, axes=axes, keepdims=bool(a.keepdim))
-
-    return rule
+def _product(b: Builder, a: Arguments) -> Term:
+    axes = tuple(range(a.x.ndim)) if a.reduce_all else _axes(b, a)
+    return b("prod", a.x, axes=axes, keepdims=bool(a.keepdim))
 
 
 def _logical(name: str) -> Rule:
@@ -293,7 +288,7 @@ ROWS: tuple[Row, ...] = (
     row("mean_all", "x", _mean_all),
     row("max amax", _REDUCED, _reduced("amax")),
     row("min amin", _REDUCED, _reduced("amin")),
-    row("prod", "x, axis, keepdim, reduce_all", _reduced_all("prod")),
+    row("prod", "x, axis, keepdim, reduce_all", _product),
     row("all", _REDUCED, _logical("all")),
     row("any", _REDUCED, _logical("any")),
     row("argmax", "x, axis=None, keepdim=False, dtype=None", _place("argmax")),
