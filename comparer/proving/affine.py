@@ -196,7 +196,11 @@ class _Folds:
         if not found.is_open(term):
             return None
         near = [*self._near(term)]
-        own = found.piece(term, lambda one: self._is_known(numbers[one])) if near else None
+        own = (
+            found.piece(term, lambda one: self.numbering.is_of_reference(numbers[one]))
+            if near
+            else None
+        )
         if own is None or self._odd[1].isdisjoint(own.weights):
             return None
         shared = set(numbers)
@@ -206,9 +210,6 @@ class _Folds:
                 self.joined[term] = one
                 return self.numbering.reference[one]
         return None
-
-    def _is_known(self, number: int) -> bool:
-        return self.numbering.is_of_reference(number)
 
     def _near(self, term: int) -> Iterator[int]:
         """Yield terms of the reference of which the same was recorded as far as that tells."""

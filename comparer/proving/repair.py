@@ -183,7 +183,7 @@ class Repair(Exchanged):
     def _is_in_loop(self) -> bool:
         """Return whether the line of the last exchange ran several times."""
         line = self._made_by[-1] if self._made_by else None
-        return line is not None and self._lines.is_in_loop(line)
+        return line is not None and self._lines.counts[line[1]] > 1
 
     @property
     def size(self) -> int:
@@ -456,10 +456,6 @@ class Lines:
             found.append((one.name, one.site))
         return found[0], found[1]
 
-    def is_in_loop(self, line: Line) -> bool:
-        """Return whether the candidate's line ran several times."""
-        return self._counts[line[1]] > 1
-
     def again(self, last: Exchange, made: Collection[int]) -> Iterator[Exchange]:
         """Yield an exchange in each other run of its lines, where both sides run them alike.
 
@@ -540,6 +536,6 @@ class Lines:
         return found
 
     @cached_property
-    def _counts(self) -> Counter[object]:
+    def counts(self) -> Counter[object]:
         """How often each line of the candidate ran each operator."""
         return Counter((one.name, one.site) for one in self._sides[1].program.operators)
