@@ -169,6 +169,7 @@ def derivatives(
     wanted: Sequence[int],
     *,
     is_first: bool = False,
+    limits: Limits | None = None,
 ) -> dict[int, Tangent] | None:
     """Return how values of a program move as others do.
 
@@ -178,6 +179,7 @@ def derivatives(
         directions: How far the elements of values move, by their ids.
         wanted: Ids of values.
         is_first: Which of equal elements is the largest, or the smallest, where they tie.
+        limits: None for the default.
 
     Returns:
         As ``derivative``, of those wanted values that move; None if one of them does by a
@@ -196,7 +198,7 @@ def derivatives(
         return None
     ends = {one: term for one, term in ends.items() if term in moved}
     needed = {lowered.nodes[place].outputs[0] for place in lowered.behind(read, known=known)}
-    run = _Along(lowered, leaves, Limits(), moved, needed, is_first=is_first)
+    run = _Along(lowered, leaves, limits or Limits(), moved, needed, is_first=is_first)
     run.tangents.update(begins)
     if ends:
         run.run_all(
