@@ -180,7 +180,7 @@ class _Folds:
         odd: tuple[set[int], set[int]],
         alone: tuple[set[int], set[int]],
     ) -> None:
-        self._sides, self._odd, self._alone = sides, odd, alone
+        self._odd, self._alone = odd, alone
         self.numbering = Numbering(*sides, leaves)
         self.parts = _Part(sides[0], odd[0]), _Part(sides[1], odd[1])
         self._known = self.parts[0].by_spec()

@@ -239,12 +239,6 @@ def _merge(one: Floors, other: Floors, merge: Merge) -> Floors:
     return {place: list(map(merge, rows, other[place])) for place, rows in one.items()}
 
 
-def _equal(one: Array | None, other: Array | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
-
-
 def _larger(one: RecordFloor | None, other: RecordFloor | None) -> RecordFloor | None:
     if one is None or other is None:
         return one or other
