@@ -18,6 +18,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import UNIT_ROUNDOFF, KnownErrors, Rounding
 
+from .executed import root_mean_square
 from .result import Effect
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Rounded:
             rounding = np.maximum(one + two, self._errors.written(sink) * unit)
             ratio = np.where(off == 0, 0.0, off / rounding)
         ratio = np.where(np.isnan(ratio), np.inf, ratio)
-        size, most = _rms(unit) or 1.0, int(np.argmax(off))
+        size, most = root_mean_square(unit) or 1.0, int(np.argmax(off))
         effect = Effect(
             difference=float(off.flat[most]) / size,
             rounding=float(rounding.flat[most]) / size,
@@ -185,13 +186,6 @@ def largest_effect(effects: Iterable[Effect | None]) -> Effect | None:
         if found is None or one.share > found.share:
             found = one
     return found
-
-
-def _rms(array: Array) -> float:
-    """Return the root mean square of the finite elements, 0 where there are none."""
-    finite = array[np.isfinite(array)]
-    with np.errstate(all="ignore"):
-        return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
 
 
 class Agreement:
