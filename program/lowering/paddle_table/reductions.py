@@ -74,16 +74,11 @@ def _place(name: str) -> Rule:
     return rule
 
 
-def _with_axis(b: Builder, x: Term, axis: Any) -> tuple[Term, int]:
-    x = x if x.ndim else s.reshape(b, x, (1,))
-    return x, s.axis_of(b, axis, x.ndim)
-
-
 def _scan(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         x = s.reshape(b, a.x, (-1,)) if getattr(a, "flatten", False) else a.x
         shape = x.shape
-        x, axis = _with_axis(b, x, a.axis)
+        x, axis = s.with_axis(b, x, a.axis)
         if a.exclusive:
             raise NotLoweredError("an exclusive scan")
         x = b("flip", x, axes=(axis,)) if a.reverse else x
@@ -107,13 +102,13 @@ def _logsumexp(b: Builder, a: Arguments) -> Term:
 
 
 def _argsort(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.x, a.axis)
+    x, axis = s.with_axis(b, a.x, a.axis)
     parts = b.many("sort", x, axis=axis, descending=bool(a.descending))
     return [s.reshape(b, part, a.x.shape) for part in parts]
 
 
 def _topk(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.x, a.axis)
+    x, axis = s.with_axis(b, a.x, a.axis)
     parts = b.many("sort", x, axis=axis, descending=bool(a.largest))
     count = s.integer(b, a.k)
     return [s.narrow(b, part, axis, 0, count) for part in parts]
