@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
-from padiff.dumper.recording.named import save as save_named
+from padiff.dumper.recording.named import arrays_of, write_named
 from padiff.dumpfile import DumpExistsError
 
 NUMBER = "{n}"
@@ -41,13 +41,13 @@ def save(
         DumpError: The dump cannot be written.
     """
     if NUMBER not in name:
-        return save_named(name, values, out=out, overwrite=overwrite)
+        return write_named(Path(out) / name, [arrays_of(values)], overwrite=overwrite)
     for number in count():
-        numbered = name.replace(NUMBER, str(number))
-        if (Path(out) / numbered).exists():
+        directory = Path(out) / name.replace(NUMBER, str(number))
+        if directory.exists():
             continue
         try:
-            return save_named(numbered, values, out=out)
+            return write_named(directory, [arrays_of(values)])
         except DumpExistsError:
             continue  # another process took the number meanwhile
     raise AssertionError("numbers do not end")

@@ -65,10 +65,6 @@ def is_graph(options: dict[str, Any]) -> bool:
 def check_graph_options(options: dict[str, Any], given: set[str]) -> None:
     """Refuse options that belong to another kind of model.
 
-    Args:
-        options: Everything that the command was given.
-        given: The names of those that stand on the command line.
-
     Raises:
         click.UsageError: One of them does not fit.
     """
@@ -89,10 +85,6 @@ def check_graph_options(options: dict[str, Any], given: set[str]) -> None:
 
 def graph_settings(options: dict[str, Any], record: RecordSettings) -> GraphSettings:
     """Return the settings that the options come to.
-
-    Args:
-        options: Everything that the command was given.
-        record: What is recorded.
 
     Raises:
         ConfigError: The options contradict each other.
@@ -227,10 +219,6 @@ def check_options(options: dict[str, Any]) -> None:
 
 def script_settings(options: dict[str, Any], record: RecordSettings) -> ScriptSettings:
     """Return the settings that the options come to.
-
-    Args:
-        options: Everything that the command was given.
-        record: What is recorded, but for the steps.
 
     Raises:
         ConfigError: The options contradict each other.

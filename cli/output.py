@@ -104,20 +104,12 @@ def emit_as_it_is(text: str) -> None:
 
 
 def emit_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout as they are made, in which none is a command to a CI service.
-
-    Args:
-        lines: Printable text without line breaks.
-    """
+    """Write lines to stdout as they are made, in which none is a command to a CI service."""
     _emit(defused(line) + "\n" for line in lines)
 
 
 def emit_json(data: object) -> None:
-    """Write strict JSON to stdout.
-
-    Args:
-        data: As ``write_json`` takes it.
-    """
+    """Write strict JSON to stdout."""
     _emit(map(defused_json, json_pieces(data)))
 
 

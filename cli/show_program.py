@@ -209,12 +209,7 @@ class Hole:
 
 
 def find_holes(recorded: RecordedProgram, choice: Choice) -> list[Hole]:
-    """Return the holes of a program in the order in which they were met.
-
-    Args:
-        recorded: The program.
-        choice: Only holes that are first taken in a call of these modules.
-    """
+    """Return the holes of a program in the order in which they were met."""
     program = recorded.program
     holes = {value.id: value for value in program.values if value.kind is LeafKind.HOLE}
     readers: dict[int, list[Operator]] = {id_: [] for id_ in holes}

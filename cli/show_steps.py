@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from padiff.comparer.locating.dataflow import Feed
     from padiff.comparer.locating.nonfinite import Nonfinite
-    from padiff.dumpfile import JSON, Dump, FileInfo, Index, Manifest, RecordInfo, StepFile
+    from padiff.dumpfile import JSON, Dump, FileInfo, Index, RecordInfo, StepFile
     from padiff.program import Operator, RecordedProgram
 
     from .show_program import Group
@@ -125,7 +125,7 @@ def to_json(
 ) -> dict[str, object]:
     """Return the manifest and every step, with what was asked for besides; steps are made late."""
     return {
-        "manifest": manifest_to_json(dump.manifest),
+        "manifest": _as_object(dump.manifest),
         "steps": _steps(dump, files, choice, sections),
     }
 
@@ -146,11 +146,6 @@ def _steps(
             if sections.holes:
                 found["holes"] = holes_to_json(recorded, choice)
             yield found
-
-
-def manifest_to_json(manifest: Manifest) -> JSON:
-    """Return every field of a manifest."""
-    return _as_object(manifest)
 
 
 def step_to_json(index: Index, choice: Choice) -> dict[str, JSON]:

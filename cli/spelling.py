@@ -36,12 +36,7 @@ class Spelling:
     """Writes the parts of one program."""
 
     def __init__(self, recorded: RecordedProgram, *, plain: bool) -> None:
-        """Prepare for a program.
-
-        Args:
-            recorded: The program, with the records that hold its values.
-            plain: Whether only ASCII can be shown.
-        """
+        """Prepare for a program."""
         self._recorded, self._plain = recorded, plain
         self._program = recorded.program
         self._table = TABLES.get(self._program.framework)

@@ -62,11 +62,7 @@ _lines: list[_Line] = []
 
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Show what runs, and for how long, once it has run for two seconds; only on a terminal.
-
-    Args:
-        text: Printable text without line breaks.
-    """
+    """Show what runs, and for how long, once it has run for two seconds; only on a terminal."""
     if not (sys.stderr is not None and sys.stderr.isatty()):
         yield
         return

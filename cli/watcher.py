@@ -237,10 +237,6 @@ _ENDED = {
 def tell(crash: Crash, words: list[str]) -> int:
     """Report a crash on stderr, and keep the whole steps of a dump.
 
-    Args:
-        crash: How the process died.
-        words: The command line, without the program's name.
-
     Returns:
         The exit code: 2, or that of the signal by which somebody ended the process.
     """

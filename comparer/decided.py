@@ -146,12 +146,6 @@ def explain_by_rounding(
     Where only what comes after the forward or the backward passes differs, those are explained
     alone, and where these differ, what comes before that. Where the user gave both tolerances,
     nothing is explained.
-
-    Args:
-        judgement: The verdicts by tolerance.
-        sides: The reference's and the candidate's step.
-        executed: The three answers.
-        settings: What the user asked for.
     """
     if settings.is_literal:
         return judgement

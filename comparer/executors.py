@@ -48,11 +48,7 @@ def default_jobs() -> int:
 
 @contextmanager
 def local_pool(count: int) -> Iterator[Executor]:
-    """Open a pool of processes of this machine; they end with the context, or with this process.
-
-    Args:
-        count: How many processes may be started.
-    """
+    """Open a pool of processes of this machine; they end with the context, or with this process."""
     from .processes import pool_of  # noqa: PLC0415 -- few comparisons need what it imports
 
     with pool_of(count) as pool:
@@ -165,10 +161,6 @@ def own_version() -> str:
 
 def check_version(found: object, where: str) -> None:
     """Refuse to work together with another version of padiff.
-
-    Args:
-        found: The version that is there, or the error by which it has none.
-        where: Who has it.
 
     Raises:
         CompareError: It is another.

@@ -330,10 +330,6 @@ def remarkable_pairs(
     """Yield the pairs of which a summary says something, in order, but those that simply match.
 
     Steps of which nothing like that is said are not looked into.
-
-    Args:
-        steps: Where to look.
-        is_wanted: Whether the pairs of which that is said are wanted.
     """
     for step in steps:
         pairs = step.pairs

@@ -116,9 +116,6 @@ class Parts:
     def __init__(self, above: Path) -> None:
         """Make it.
 
-        Args:
-            above: The folder in which it is made.
-
         Raises:
             ConfigError: It cannot be made there.
         """

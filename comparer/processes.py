@@ -55,11 +55,7 @@ class _Context(SpawnContext):
 
 @contextmanager
 def pool_of(count: int) -> Iterator[Executor]:
-    """Open a pool of processes of this machine; they end with the context, or with this process.
-
-    Args:
-        count: How many processes may be started.
-    """
+    """Open a pool of processes of this machine; they end with the context, or with this process."""
     context = _Context()
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
     try:

@@ -93,13 +93,7 @@ def _is_result(record: RecordInfo, index: Index) -> bool:
 def scope_of_run(
     steps: Sequence[StepScope], settings: CompareSettings, recorded: Mapping[str, JSON]
 ) -> Scope:
-    """Put together what was looked at in all steps.
-
-    Args:
-        steps: What was looked at in each.
-        settings: What the user asked for.
-        recorded: The settings that the reference was recorded with.
-    """
+    """Put together what was looked at in all steps."""
     fates = [fate for step in steps for fate in step.results.values()]
     evidence = frozenset[Evidence]().union(*(step.evidence for step in steps))
     looked_at = _looked_at(steps, fates, settings, recorded)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ AfterCall = Callable[[Module, Any], None]
 
 
 class Adapter(Protocol):
-    """One framework, as padiff sees it."""
+    """One framework, as padiff sees it.
+
+    What has a body here is how most do it: an adapter that is a subclass need not say it again.
+    """
 
     name: str
     """``torch``, ``paddle``; what ``--framework`` takes and the manifest states."""
@@ -113,6 +117,7 @@ class Adapter(Protocol):
 
     def unwrap(self, model: Model) -> Model:
         """Return the user's module inside DataParallel, DDP or a compiled wrapper."""
+        return model
 
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
         """Yield the parameters and buffers that the module itself owns, aliases folded."""
@@ -122,6 +127,7 @@ class Adapter(Protocol):
 
     def is_training(self, module: Module) -> bool:
         """Return the module's training flag."""
+        return bool(getattr(module, "training", False))
 
     # -- tensors
 
@@ -131,9 +137,12 @@ class Adapter(Protocol):
         The tensor itself, unless the framework has spread it over processes or is still making
         it. No collective is started, and the same object comes each time while nothing changes.
         """
+        return tensor
 
     def layout(self, tensor: Tensor) -> Layout | None:
         """Return how a tensor lies over processes; None if the framework has not spread it."""
+        del tensor
+        return None
 
     def elements(self, tensor: Tensor) -> Array:
         """Return the elements as ``snapshot`` does, but in the tensor's own memory where possible.
@@ -148,6 +157,8 @@ class Adapter(Protocol):
         None where ``elements`` is as good: the tensor is in host memory already, or the framework
         cannot do it.
         """
+        del tensor
+        return None
 
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
         """Copy the elements of a small tensor at once; give their dtype's name and its shape, too.
@@ -156,12 +167,15 @@ class Adapter(Protocol):
         ``limit`` bytes or more, without elements, spread over processes, not in host memory, or
         where ``elements`` is as fast. It is as good, so that an adapter may lack this.
         """
+        del tensor, limit
+        return None
 
     def snapshot(self, tensor: Tensor) -> Array:
         """Copy the elements to host memory now, C-contiguous, in the tensor's own dtype.
 
         bfloat16 and float8 come as ml_dtypes' types.
         """
+        return np.array(self.elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
         """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
@@ -172,9 +186,12 @@ class Adapter(Protocol):
         Built from storage address, offset, shape, strides, dtype and in-place version; None if the
         framework cannot promise it. The recorder keeps the tensor alive while it uses the key.
         """
+        del tensor
+        return None
 
     def identity(self, tensor: Tensor) -> Hashable:
         """Return a key that is equal for the same tensor object (tied parameters)."""
+        return id(tensor)
 
     def requires_grad(self, tensor: Tensor) -> bool:
         """Return whether a gradient will flow into the tensor."""
@@ -184,6 +201,7 @@ class Adapter(Protocol):
 
     def in_backward(self) -> bool:
         """Return whether this thread is inside a backward pass: a call now is a recomputation."""
+        return False
 
     def random_state(self) -> Hashable:
         """Return something that is another whenever a shared random generator was drawn from.
@@ -255,3 +273,5 @@ class Adapter(Protocol):
 
         The model is as the user has it, possibly wrapped.
         """
+        del model
+        return ()

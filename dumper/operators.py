@@ -63,6 +63,7 @@ class Operators(Protocol):
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """Return the sizes of a tensor's axes."""
+        return tuple(tensor.shape)
 
     def is_recordable(self, tensor: Tensor) -> bool:
         """Return whether the tensor has elements in a memory of its own that can be read now."""
@@ -77,12 +78,16 @@ class Operators(Protocol):
         ``read_by``, ``is_pending``, ``is_wait`` and ``sends`` need not be asked. Where this is
         missing, they always are.
         """
+        del name
+        return False
 
     def is_unscaling(self, name: str) -> bool:
         """Return whether an operator of this name divides gradients by the scale of the loss.
 
         Where this is missing, none does.
         """
+        del name
+        return False
 
     def may_write(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -93,15 +98,23 @@ class Operators(Protocol):
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of an operator without the buffers that it only writes."""
+        del name
+        return args, kwargs
 
     def is_pending(self, name: str, result: object) -> bool:
         """Return whether what an operator makes is still on its way when it returns."""
+        del name, result
+        return False
 
     def is_wait(self, name: str) -> bool:
         """Return whether an operator waits for what another one makes, and returns that."""
+        del name
+        return False
 
     def sends(self, name: str) -> bool:
         """Return whether an operator does something though it makes nothing here."""
+        del name
+        return False
 
     def may_draw(self, name: str) -> bool:
         """Return whether an operator of this name may draw random numbers."""

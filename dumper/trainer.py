@@ -48,6 +48,8 @@ class Trainer(Protocol):
 
         A fused optimizer may unscale them inside.
         """
+        del optimizer
+        return 1.0
 
     def trained(self, optimizer: Optimizer) -> list[Tensor]:
         """List the parameters that the optimizer changes."""
@@ -72,6 +74,8 @@ class Trainer(Protocol):
 
         Nothing without such a clip. Gradients stay as they are.
         """
+        del optimizer, parameters
+        return []
 
     def clip(self, parameters: Sequence[Tensor], largest_norm: float) -> None:
         """Scale all gradients in place so that their total L2 norm is at most this."""
@@ -92,6 +96,8 @@ class Trainer(Protocol):
 
     def scheduler_of(self, optimizer: Optimizer, scheduler: Scheduler | None) -> Scheduler | None:
         """Attach a schedule to an optimizer, or give the one that it was made with."""
+        del optimizer
+        return scheduler
 
     def forget_dropout(self, model: Model) -> list[str]:
         """Switch off all dropout in a model, in training mode too; give the paths of what was."""

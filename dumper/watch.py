@@ -71,6 +71,8 @@ class Watch(Protocol):
 
     def rehearsals(self, around: Callable[[], AbstractContextManager[object]]) -> Handle:
         """Enter what ``around`` gives while the framework only tries the model, to learn shapes."""
+        del around
+        return Handles()
 
     def records_gradients(self) -> bool:
         """Return whether operations of this thread become part of a graph."""
@@ -92,13 +94,7 @@ class Patch:
         name: str,
         wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
     ) -> None:
-        """Put the replacement there.
-
-        Args:
-            holder: The class or module.
-            name: The function's name; a class may inherit it.
-            wrap: Gives the replacement for the function that is there.
-        """
+        """Put the replacement there."""
         self._holder, self._name = holder, name
         self._is_own = name in vars(holder)
         self._earlier = vars(holder).get(name)

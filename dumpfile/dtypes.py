@@ -106,9 +106,6 @@ def is_floating(name: str) -> bool:
 def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
     """Return an array's elements in C order as little-endian bytes, without a copy if possible.
 
-    Args:
-        array: Any shape, any dtype that a dump can hold.
-
     >>> raw_bytes(np.array([[1, 2]], dtype=np.uint16)).tolist()
     [1, 0, 2, 0]
     """
@@ -119,11 +116,7 @@ def raw_bytes(array: Array) -> npt.NDArray[np.uint8]:
 
 @cache
 def hdf5_type(name: str) -> h5py.h5t.TypeID:
-    """Return the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's.
-
-    Args:
-        name: One of ``DTYPE_NAMES``.
-    """
+    """Return the HDF5 type that holds a dtype; its elements have the raw bytes of numpy's."""
     dtype = _NUMPY[name]
     if name in _FLOAT_BITS:
         fields, bias = _FLOAT_BITS[name]

@@ -57,11 +57,7 @@ def _bad(right: Array) -> list[int]:
 
 
 def _repeats(columns: Sequence[Array]) -> Array:
-    """Return the rows whose cells all stand in an earlier row, ascending.
-
-    Args:
-        columns: Integers from -1 up, of one length.
-    """
+    """Return the rows whose cells all stand in an earlier row, ascending."""
     codes, span = columns[0] + 1, int(columns[0].max(initial=-1)) + 2
     for column in columns[1:]:
         width = int(column.max(initial=-1)) + 2

@@ -223,12 +223,7 @@ def _field(table: str, column: str) -> str:
 
 
 def encode_program(columns: ProgramColumns, pools: PoolsBuilder) -> dict[str, Column]:
-    """Return the datasets of a program by name.
-
-    Args:
-        columns: The program, with texts, shapes and source lines of its own.
-        pools: Gets those.
-    """
+    """Return the datasets of a program by name."""
     texts = _positions([pools.text(text) for text in columns.strings])
     shapes = [pools.numbers(columns.shape(index)) for index in range(columns.shape_ends.size)]
     files, functions = texts[columns.site_file], texts[columns.site_function]
@@ -260,11 +255,6 @@ def decode_program(
     datasets: Mapping[str, Column], index: Mapping[str, Table], pools: Pools
 ) -> tuple[ProgramColumns | None, list[Problem]]:
     """Read and check the tables of a program.
-
-    Args:
-        datasets: Its datasets by name.
-        index: The tables of the index.
-        pools: The texts, lists and source lines of the file.
 
     Returns:
         The program, or None and everything that is wrong with it.

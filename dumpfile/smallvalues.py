@@ -43,13 +43,7 @@ class SmallValues:
         """What they take while they wait."""
 
     def add(self, stored: Stored, name: str, data: bytes) -> None:
-        """Take a value in.
-
-        Args:
-            stored: What becomes of it. Of its content more may be wanted before it is written.
-            name: Of its dtype.
-            data: Its elements, little-endian.
-        """
+        """Take a value in."""
         stored.row = len(self.stored)
         self.stored.append(stored)
         self.names.append(name)
@@ -60,10 +54,6 @@ class SmallValues:
 
     def deepen(self, stored: Stored, content: Content) -> bool:
         """Keep more of a value.
-
-        Args:
-            stored: The value.
-            content: How much of it to keep; more than until now.
 
         Returns:
             Whether the value is here.

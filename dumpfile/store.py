@@ -64,9 +64,6 @@ class Store(Protocol):
 def store_of(place: Path | str) -> Store:
     """Return the store of a dump.
 
-    Args:
-        place: Its directory or its URL.
-
     Raises:
         ConfigError: The URL's protocol is not known, or a package is missing.
     """

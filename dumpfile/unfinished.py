@@ -77,10 +77,6 @@ def _describe(file: StepFile, name: str, size_bytes: int) -> FileInfo:
 def finish_unfinished(directory: Path, reason: str) -> Manifest | None:
     """Write a manifest that lists an unfinished recording's whole steps, and drop the rest.
 
-    Args:
-        directory: Where it was written; nobody may be writing there any more.
-        reason: Why it ended.
-
     Returns:
         The manifest, or None if no step is whole or nothing says what was recorded; the directory
         is unchanged then.

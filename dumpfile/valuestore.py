@@ -207,12 +207,7 @@ class ValueStore:
         return stored
 
     def deepen(self, stored: Stored, content: Content) -> bool:
-        """Keep more of a value than was wanted when it was stored, if that can still be done.
-
-        Args:
-            stored: What ``store`` returned.
-            content: How much of it to keep.
-        """
+        """Keep more of a value than was wanted when it was stored, if that can still be done."""
         return content is not Content.SAMPLE and self._small.deepen(stored, content)
 
     def _put_small(self) -> None:

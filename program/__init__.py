@@ -33,7 +33,7 @@ from .lowering import (
 )
 from .pieces import Pieces, cut, of_elements
 from .primitives import VOCABULARY
-from .read import RecordedProgram, read_program
+from .read import RecordedProgram, program_of, read_program
 from .rounding import (
     CHOOSING,
     EXACT,
@@ -107,6 +107,7 @@ __all__ = [
     "of_elements",
     "on_one_thread",
     "own_errors",
+    "program_of",
     "read_lowered",
     "read_program",
     "signs_alike",

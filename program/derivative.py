@@ -140,8 +140,6 @@ def derivative(
     value: int,
     direction: Tangent,
     wanted: int,
-    *,
-    limits: Limits | None = None,
 ) -> Tangent | None:
     """Return how one value of a program moves as another one does.
 
@@ -152,7 +150,6 @@ def derivative(
         value: Id of the value that moves.
         direction: How far each of its elements moves: float64, of its shape.
         wanted: Id of a value.
-        limits: None for the default.
 
     Returns:
         float64 of the wanted value's shape, or an outer product; None if it does not depend on
@@ -161,7 +158,7 @@ def derivative(
     Raises:
         ProgramError: As ``execute``.
     """
-    found = derivatives(lowered, leaves, {value: direction}, [wanted], limits=limits)
+    found = derivatives(lowered, leaves, {value: direction}, [wanted])
     return None if found is None else found.get(wanted)
 
 
@@ -390,14 +387,7 @@ def _of_extreme(node: Node, taken: Array, made: Array, tangent: Array, *, is_fir
 
 
 def _of_function(node: Node, taken: list[Array], made: Array, tangents: list[Array]) -> Array:
-    """Return the tangent of a function of one or two arrays.
-
-    Args:
-        node: The function.
-        taken: What it takes.
-        made: What it makes.
-        tangents: Of what it takes; zero for what stays.
-    """
+    """Return the tangent of a function of one or two arrays."""
     if node.primitive in _SLOPES:
         return np.asarray(tangents[0] * _SLOPES[node.primitive](taken[0], made))
     if node.primitive in _SHARED:

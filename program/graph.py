@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from padiff.dumpfile import (
@@ -97,3 +97,11 @@ class Program:
     operators: tuple[Operator, ...]
     outputs: tuple[int, ...] = ()
     """The values of the root module's result."""
+
+    def behind(self, values: Iterable[int]) -> set[int]:
+        """Return values, and all that operators made them of."""
+        found = set(values)
+        for operator in reversed(self.operators):
+            if not found.isdisjoint(operator.outputs):
+                found.update(operator.taken)
+        return found

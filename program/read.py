@@ -12,11 +12,14 @@ import numpy as np
 from padiff.dumpfile import (
     LEAF_KINDS,
     Content,
+    DumpError,
     Form,
     LeafKind,
     Mode,
     Phase,
+    ProgramError,
     Role,
+    StepFile,
     is_floating,
     numpy_dtype,
     renumbered,
@@ -27,7 +30,7 @@ from .graph import Argument, Dtype, Opaque, Operator, Program, Site, Slice, Valu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from padiff.dumpfile import Index, ProgramColumns, RecordInfo, StepFile, ValueInfo
+    from padiff.dumpfile import Index, ProgramColumns, RecordInfo, ValueInfo
 
     from .primitives import Array
 
@@ -330,6 +333,16 @@ def _is_constant(info: ValueInfo) -> bool:
     return (
         is_real and told.minimum is not None and told.minimum == told.maximum and not told.nonfinite
     )
+
+
+def program_of(side: object) -> RecordedProgram | None:
+    """Return the recorded program; None for what is no dump, or has none that can be read."""
+    if not isinstance(side, StepFile):
+        return None
+    try:
+        return read_program(side)
+    except (DumpError, ProgramError):
+        return None
 
 
 def read_program(file: StepFile) -> RecordedProgram | None:

@@ -348,10 +348,6 @@ def is_whole(array: Array, unit: float) -> npt.NDArray[np.bool_]:
 
     They were counted or cast, and are as they should be: half a unit less of one that becomes an
     index would be another index.
-
-    Args:
-        array: Real or complex.
-        unit: The dtype's unit roundoff.
     """
     with np.errstate(invalid="ignore"):
         found: npt.NDArray[np.bool_] = np.rint(array) == array

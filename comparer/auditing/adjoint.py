@@ -64,11 +64,6 @@ def summed(products: Array) -> Products:
 def look(known: KnownProgram, value: int, parts: Sequence[Part]) -> tuple[Products, list[Products]]:
     """Return both sides of the adjoint identity along one direction.
 
-    Args:
-        known: The program.
-        value: Id of a value whose elements are all finite.
-        parts: From there to each value with a gradient.
-
     Raises:
         ProgramError: Elements lack on the way, or the program cannot be executed.
         DumpFormatError: Elements are damaged.
@@ -90,10 +85,6 @@ def lean_signs(gradient: Array, *, seed: int | Sequence[int]) -> Array:
     either it may be next to nothing, and whatever is wrong with the gradient's size with it. Errors
     that are independent of each other are no larger for it. There are never as many of either: that
     would hide what is off by the same everywhere, as where a norm forgets a mean.
-
-    Args:
-        gradient: Or sums of its elements.
-        seed: Of what is left to chance.
     """
     random = np.random.default_rng(seed)
     total, norm = float(np.abs(gradient).sum()), float(np.sqrt(np.square(gradient).sum()))

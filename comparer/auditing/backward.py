@@ -240,15 +240,7 @@ class _Way:
         *,
         turn: int = 0,
     ) -> None:
-        """Draw a direction.
-
-        Args:
-            known: The program.
-            value: Where it begins.
-            parts: From there to each value where it ends.
-            own: The value's gradient.
-            turn: Another number is another direction.
-        """
+        """Draw a direction."""
         self._known, self._value = known, value
         self._point = known.elements(value)
         is_finite = np.isfinite(self._point)

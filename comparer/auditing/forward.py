@@ -124,7 +124,7 @@ def _with_expected_errors(
     found = _measure_in_pieces(known, part, dtype, is_brief=is_brief)
     if found is not None:
         return found
-    expected = known.compute_with_spread(part)
+    expected = execute_with_spread(known.lowered, known.leaves(part), part.wanted, known.units)
     if not (is_brief or expected.is_complete):
         return None
     recorded = known.elements(part.wanted)

@@ -21,7 +21,6 @@ from padiff.program import (
     cut,
     drawing_operators,
     execute,
-    execute_with_spread,
     is_view,
 )
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
         Operator,
         Pieces,
         RecordedProgram,
-        Spread,
         Value,
     )
     from padiff.program.primitives import Array
@@ -463,10 +461,6 @@ class KnownProgram:
         run = Execution(self.lowered, leaves, Limits(), None)
         run.given[term], run.chosen = (part.wanted, elements), self.chosen
         return run.compute([part.wanted])[part.wanted]
-
-    def compute_with_spread(self, part: Part) -> Spread:
-        """Execute a part, and say how far rounding moves each element."""
-        return execute_with_spread(self.lowered, self.leaves(part), part.wanted, self.units)
 
     def pieces(self, part: Part, given: int | None = None) -> Pieces | None:
         """Return a part cut into pieces that stay in the cache, None where that cannot be.

@@ -429,14 +429,7 @@ class KnownDifference:
 def known_differences(
     reference: ModuleInfo, candidate: ModuleInfo, *, frameworks: tuple[str, str], role: str
 ) -> tuple[KnownDifference, ...]:
-    """Find the known differences that may explain what diverged at a pair of modules.
-
-    Args:
-        reference: The reference's module.
-        candidate: The candidate's.
-        frameworks: The reference's and the candidate's.
-        role: Role of the record that diverged, or ``VARIANCE``.
-    """
+    """Find the known differences that may explain what diverged at a pair of modules."""
     if frameworks[0] == frameworks[1] or "torch" not in frameworks:
         return ()
     kind = kind_of(reference) or kind_of(candidate)

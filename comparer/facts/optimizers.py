@@ -108,14 +108,7 @@ def add_option_facts(
     sides: tuple[Index, Index],
     optimizers: Optimizers,
 ) -> Located:
-    """Add to the origins in the update the options in which the optimizers differ.
-
-    Args:
-        located: What diverged, and which of it is an origin.
-        pairing: Which weight is which.
-        sides: The reference's index and the candidate's.
-        optimizers: Both sides'.
-    """
+    """Add to the origins in the update the options in which the optimizers differ."""
     if not any(map(_is_updated, located.divergences)):
         return located
     differences, is_rmsprop = _compare(list(_pairs(pairing, sides, optimizers)))

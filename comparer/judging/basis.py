@@ -70,13 +70,7 @@ class Bases:
     """Finds the basis of every pair of one step."""
 
     def __init__(self, reference: Index, candidate: Index, noise: Noise | None) -> None:
-        """Look at the two sides as wholes.
-
-        Args:
-            reference: The reference's index.
-            candidate: The candidate's.
-            noise: Measured floors; None if they are not to be used.
-        """
+        """Look at the two sides as wholes."""
         self._reference = reference
         self._candidate = candidate
         self._noise = noise
@@ -97,12 +91,7 @@ class Bases:
     def columns(
         self, references: Sequence[tuple[RecordInfo, ...]], records: Sequence[RecordInfo]
     ) -> BasisColumns:
-        """Return the bases of pairs.
-
-        Args:
-            references: The reference's records of each; all hold a value.
-            records: The candidate's.
-        """
+        """Return the bases of pairs."""
         noises = None
         if self._noise is not None:
             noises = [

@@ -116,11 +116,7 @@ def widen(block: Array, work: np.dtype[Any], *, out: Array) -> Array:
 
 
 def in_double(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a copy in float64, of complex numbers in complex128: no imaginary part is lost.
-
-    Args:
-        array: Shape (*S), any dtype of numbers or booleans.
-    """
+    """Return a copy in float64, of complex numbers in complex128: no imaginary part is lost."""
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
@@ -128,10 +124,6 @@ def numbered(cells: Sequence[object], kinds: Iterable[object]) -> Array:
     """Return the place of each cell among some objects, by identity: members of an enumeration.
 
     Looking up such a member by its hash takes five times as long, as that is computed in Python.
-
-    Args:
-        cells: Objects that are among ``kinds``.
-        kinds: All that there may be.
     """
     places = {id(kind): place for place, kind in enumerate(kinds)}
     return np.fromiter(map(places.__getitem__, map(id, cells)), np.int64, len(cells))

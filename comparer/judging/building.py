@@ -207,12 +207,7 @@ class AgreeingPairs:
 
 
 def endpoints(index: Index, ids: Iterable[int]) -> list[Endpoint]:
-    """Describe records of an index as one side of pairs.
-
-    Args:
-        index: All that was recorded.
-        ids: Of the records, in any order.
-    """
+    """Describe records of an index as one side of pairs."""
     records = [index.records[place] for place in ids]
     modules = [index.modules[record.module] for record in records]
     calls = [None if record.call is None else index.calls[record.call] for record in records]

@@ -113,13 +113,7 @@ def measure_golden(
     settings: CompareSettings,
     compare: Callable[[Path, Path, CompareSettings], Comparison],
 ) -> ThreeWay:
-    """Measure both sides against the golden run.
-
-    Args:
-        paths: Of the golden dump, of the reference, of the candidate.
-        settings: Those of the whole comparison.
-        compare: Compares two dumps.
-    """
+    """Measure both sides against the golden run."""
     plain = replace(settings, golden=None, floor=None, map_file=None)
     golden, reference, candidate = paths
     return ThreeWay(

@@ -79,12 +79,7 @@ class Hull:
         return tuple(point for point in self._points if point[1] > 0)
 
     def add(self, magnitude: Array, distance: Array) -> None:
-        """Take in points.
-
-        Args:
-            magnitude: ``x``, float64, finite.
-            distance: ``d``, the same shape.
-        """
+        """Take in points."""
         x, d = magnitude, distance
         for turn in range(ROUNDS):
             gap = d - self.height(x)
@@ -261,20 +256,12 @@ class Candidates:
         return [tuple(hull if hull[0][1] else hull[1:]) for hull in hulls]
 
     def needed_atol(self, rtol: Array) -> Array:
-        """Return the smallest atol at which each pair agrees.
-
-        Args:
-            rtol: Of each pair.
-        """
+        """Return the smallest atol at which each pair agrees."""
         allowed = rtol[self.owner] * self.x
         return self._largest(np.where(self.d > allowed, self.d - allowed + ROUNDING * self.d, 0.0))
 
     def needed_rtol(self, atol: Array) -> Array:
-        """Return the smallest rtol at which each pair agrees, inf where there is none.
-
-        Args:
-            atol: Of each pair.
-        """
+        """Return the smallest rtol at which each pair agrees, inf where there is none."""
         over = self.d - atol[self.owner]
         with np.errstate(all="ignore"):
             return self._largest(np.where(over > 0, (over + ROUNDING * self.d) / self.x, 0.0))

@@ -426,13 +426,7 @@ class Alike:
 
 
 def find_alike(reference: Index, candidate: Index, pairs: Sequence[RecordPair]) -> Alike:
-    """Sort pairs; those that are neither equal nor small are left to be looked at one by one.
-
-    Args:
-        reference: Index of the side held to be right.
-        candidate: Of the other.
-        pairs: What pairing found.
-    """
+    """Sort pairs; those that are neither equal nor small are left to be looked at one by one."""
     places = [
         place
         for place, pair in enumerate(pairs)
@@ -506,11 +500,6 @@ class Layouts:
         found: Sequence[RecordInfo],
     ) -> Array:
         """Return the number of each pair's layout.
-
-        Args:
-            pairs: Pairs of one record each; nothing is done to the candidate's.
-            known: The reference's records.
-            found: The candidate's.
 
         Returns:
             int64: ``AS_IT_IS``, a place in ``orders`` for small ones, or ``OTHERS``.

@@ -146,10 +146,6 @@ class Share:
 def measure_share(share: Share, version: str) -> list[tuple[int, Metrics]]:
     """Measure pairs, and return their places and metrics.
 
-    Args:
-        share: The pairs.
-        version: Of padiff, where the share was made.
-
     Raises:
         CompareError: This is another version of padiff.
         DumpFormatError: A file was replaced, or cannot be read.
@@ -174,14 +170,7 @@ class Measurements:
     def __init__(
         self, reference: Side, candidate: Side, *, mean: bool, release: Callable[[], None]
     ) -> None:
-        """Remember where the arrays are.
-
-        Args:
-            reference: The side held to be right.
-            candidate: The side to judge.
-            mean: Whether the reference's mean magnitude is wanted.
-            release: Gives memory back that reading has filled; called every 64 MiB.
-        """
+        """Remember where the arrays are."""
         self._reference = reference
         self._candidate = candidate
         self._mean = mean

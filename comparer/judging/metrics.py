@@ -143,11 +143,7 @@ class Tally:
     """Running totals of one measurement."""
 
     def __init__(self, tolerance: Tolerance) -> None:
-        """Start with nothing seen.
-
-        Args:
-            tolerance: What decides whether elements agree.
-        """
+        """Start with nothing seen."""
         self.tolerance = tolerance
         self.finite = 0
         self.mismatched = 0
@@ -550,12 +546,7 @@ class Sweep:
         tally.product += product
 
     def _equal_sums(self, reference: Array, known: float) -> None:
-        """Add up where there is no difference.
-
-        Args:
-            reference: The block.
-            known: Its sum of squares in work precision.
-        """
+        """Add up where there is no difference."""
         if not SMALL_SUM < known < LARGE_SUM and reference.any():
             wide = reference.astype(np.float64)
             known = float(np.dot(wide, wide))

@@ -36,14 +36,7 @@ class Partial:
         record: RecordInfo,
         rule: Rule,
     ) -> None:
-        """Look at what there is.
-
-        Args:
-            sides: The reference and the candidate.
-            references: The reference's records, each with a value.
-            record: The candidate's, with a value.
-            rule: Turns the ones into the other, unless their layout ``is_unknown``.
-        """
+        """Look at what there is."""
         self.sides, self.references, self.record, self.rule = sides, references, record, rule
         self.is_unknown = is_reordered([one.shape for one in references], record.shape, rule)
         self.size = math.prod(record.shape)

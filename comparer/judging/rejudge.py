@@ -122,11 +122,6 @@ def rejudge(comparison: Comparison, *, atol: float | None, rtol: float | None) -
     verdicts that rest on other records too (updates of weights), and, unless both tolerances hold,
     those that executing both programs gave.
 
-    Args:
-        comparison: What a report holds.
-        atol: None takes the comparison's.
-        rtol: None takes the comparison's.
-
     Raises:
         ConfigError: Its settings make no sense.
     """

@@ -65,10 +65,6 @@ class SmallPairs:
     def measured(self, atol: Array, rtol: Array) -> SmallNumbers:
         """Measure the pairs, each distinct one once.
 
-        Args:
-            atol: For each pair; float64.
-            rtol: The same.
-
         Raises:
             DumpFormatError: Elements cannot be read.
         """
@@ -247,13 +243,7 @@ class Counted:
     def metrics(
         self, rows: Array, shapes: Sequence[tuple[int, ...]], *, mean: bool
     ) -> list[Metrics]:
-        """Make the metrics of some pairs.
-
-        Args:
-            rows: Which.
-            shapes: Of each of them.
-            mean: Whether ``reference_mean_abs`` is wanted.
-        """
+        """Make the metrics of some pairs."""
         own = {name: getattr(self, name)[rows] for name in _COLUMNS}
         cells = {name: column.tolist() for name, column in own.items()}
         needed = self.points.needed_atol(self.rtol)[rows], self.points.needed_rtol(self.atol)[rows]

@@ -131,11 +131,6 @@ class TolerancePolicy:
         A gradient's unit is that of the loss, which may be anything. So where all gradients of the
         reference are below 1, the default atol is the dtype's times the largest of them: what is
         small is not the same for that.
-
-        Args:
-            reference: Address on the reference.
-            candidate: Address on the candidate.
-            basis: What is known of the pair.
         """
         at = reference
         group = self._group(at.role, at.phase, at.step, basis.dtypes, basis.model_dtypes)
@@ -156,11 +151,6 @@ class TolerancePolicy:
         """Find the tolerance of each pair, but for the user's rules; see ``choose``.
 
         What pairs have in common is worked out once.
-
-        Args:
-            references: The reference's records.
-            bases: What is known of the pairs.
-            step: The number of the step that they are of.
 
         Returns:
             Each pair's atol and rtol, float64.
@@ -189,12 +179,6 @@ class TolerancePolicy:
         candidates: Sequence[Address],
     ) -> frozenset[int]:
         """Let the user's rules have the last word on tolerances, in place.
-
-        Args:
-            atol: Of each pair.
-            rtol: The same.
-            references: Addresses on the reference.
-            candidates: Addresses on the candidate.
 
         Returns:
             Positions of the rules that named a pair.

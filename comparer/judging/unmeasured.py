@@ -159,15 +159,7 @@ def judge_absent(
     rule: Rule,
     sides: tuple[Side, Side],
 ) -> JudgedPair:
-    """Judge a pair of which at least one record holds no tensor.
-
-    Args:
-        judged: The pair as far as it is known, with the verdict match.
-        references: The reference's records.
-        record: The candidate's record.
-        rule: From reference to candidate.
-        sides: Reference and candidate.
-    """
+    """Judge a pair of which at least one record holds no tensor."""
     absent = [known.value is None for known in references]
     if record.value is None and all(absent):
         return judged

@@ -207,14 +207,7 @@ class TrainingJudge:
     def settle(
         self, judgement: Judgement, pairing: Pairing, reference: StepReader, candidate: StepReader
     ) -> Judgement:
-        """Return the judgement with updates judged by what they are.
-
-        Args:
-            judgement: By the tolerances of the dtypes.
-            pairing: What it is about.
-            reference: The reference's step.
-            candidate: The candidate's.
-        """
+        """Return the judgement with updates judged by what they are."""
         open_ones = list(_open_ones(judgement, pairing, reference.index))
         if not open_ones:
             return judgement
@@ -255,7 +248,7 @@ class TrainingJudge:
             return _judge_weight(step, pair, judged, least)
         if role is Role.OPTIMIZER_STATE:
             share = max(STATE_ATOL, ULPS * _epsilon(judged, is_model=True))
-            atol = share * step.largest_state(split_slot(references[0].slot)[1])
+            atol = share * step.states.get(split_slot(references[0].slot)[1], 0.0)
             rtol = 0.0 if judged.tolerance is None else judged.tolerance.rtol
             return step.judged(pair, judged, Tolerance(atol=max(atol, least), rtol=rtol))
         if role in SCALAR_RTOL:
@@ -317,12 +310,6 @@ def _judge_weight(
     """Judge how an update moved a weight by how it moved the reference's.
 
     From where the candidate's weight was: what earlier updates left is not held against this one.
-
-    Args:
-        step: Both sides.
-        pair: Of weights after the update.
-        judged: The pair, by the tolerance of its dtype.
-        least: What every element may differ by.
     """
     befores, started = step.befores(pair), step.found_before(pair)
     if befores is None or started is None or None in (judged.reference, judged.candidate):
@@ -377,13 +364,7 @@ class UpdateSides:
     """Both sides of a step, with what updates are judged by."""
 
     def __init__(self, reference: StepReader, candidate: StepReader, pairing: Pairing) -> None:
-        """Look up what weights were before, their gradients, and what the optimizer keeps.
-
-        Args:
-            reference: The reference's step.
-            candidate: The candidate's.
-            pairing: What of the one is what of the other.
-        """
+        """Look up what weights were before, their gradients, and what the optimizer keeps."""
         self.reference = reference
         self.candidate = candidate
         self.pairing = pairing
@@ -399,7 +380,7 @@ class UpdateSides:
         self._made_of: dict[tuple[int, str], dict[str, RecordPair]] | None = None
         self.diverged: set[int] = set()
         """Records of the candidate."""
-        self._states: dict[str, float] = {}
+        self.states: dict[str, float] = {}
         for record in reference.index.records:
             place = record.module, record.slot
             if record.role is Role.WEIGHT and record.phase is not Phase.UPDATE:
@@ -409,7 +390,7 @@ class UpdateSides:
                 self.largest_gradient = max(self.largest_gradient, self._size(record))
             elif record.role is Role.OPTIMIZER_STATE:
                 name = split_slot(record.slot)[1]
-                self._states[name] = max(self._states.get(name, 0.0), self._size(record))
+                self.states[name] = max(self.states.get(name, 0.0), self._size(record))
 
     def known(self, record: int) -> RecordInfo:
         """Return a record of the reference."""
@@ -419,10 +400,6 @@ class UpdateSides:
         """Return whether a pair is of weights after the update."""
         record = self.candidate.index.records[pair.candidate]
         return record.role is Role.WEIGHT and record.phase is Phase.UPDATE
-
-    def largest_state(self, name: str) -> float:
-        """Return the largest element that the reference's optimizer keeps under a name."""
-        return self._states.get(name, 0.0)
 
     def digests(self, pair: RecordPair) -> tuple[tuple[str, ...], str]:
         """Return what identifies the two contents of a pair."""

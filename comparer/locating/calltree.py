@@ -76,14 +76,7 @@ class CallTree:
         *,
         fed: Fed,
     ) -> None:
-        """Sort the pairs of a judgement.
-
-        Args:
-            judgement: All verdicts.
-            pairing: Which calls and modules are partners.
-            sides: The reference and the candidate.
-            fed: How the candidate was fed what the reference recorded.
-        """
+        """Sort the pairs of a judgement."""
         self.frameworks = sides[0].framework, sides[1].framework
         """For the vocabulary of attributes."""
         self.is_one_framework = self.frameworks[0] == self.frameworks[1]

@@ -75,11 +75,7 @@ class Flow:
     """The data flow of one step of one side, read from its index alone."""
 
     def __init__(self, index: Index) -> None:
-        """Sort the forward records by call and by value.
-
-        Args:
-            index: Modules, calls, records and values of a step.
-        """
+        """Sort the forward records by call and by value."""
         self.index = index
         self.inside: dict[int | None, list[int]] = defaultdict(list)
         """Calls by the call around, in execution order."""
@@ -216,11 +212,6 @@ def is_reordered(index: Index, source: RecordInfo, target: RecordInfo) -> bool:
 
     The same number of elements, extremes, zeros, sum and norm. Constant tensors say too little:
     those count only where they are equal bit by bit.
-
-    Args:
-        index: The index of both.
-        source: What was there before.
-        target: What may be it in another order.
     """
     if source.value is None or target.value is None:
         return False

@@ -406,12 +406,6 @@ def consumed_pair(tree: CallTree, call: int) -> Shown | None:
 def covered_pair(tree: CallTree, call: int, role: Role, inside: Sequence[int]) -> Shown | None:
     """Make the pair of what two partners gave, which was judged, if at all, at other calls.
 
-    Args:
-        tree: Both sides.
-        call: Reference call.
-        role: Of what left the call: outputs, or gradients of inputs.
-        inside: Places of what diverged inside the call, earliest first.
-
     Returns:
         As ``consumed_pair``: the numbers are those of the values themselves, else of what diverged
         first inside; None if nothing did, or if the partner gave nothing of that role.
@@ -439,11 +433,6 @@ def covered_pair(tree: CallTree, call: int, role: Role, inside: Sequence[int]) -
 
 def agreeing_pair(tree: CallTree, place: int, inside: Sequence[int]) -> Shown | None:
     """Make the pair of a record that agrees, of a call whose code made what diverged inside it.
-
-    Args:
-        tree: Both sides.
-        place: Of the pair that agrees.
-        inside: Places of what diverged inside the call, earliest first.
 
     Returns:
         As ``consumed_pair``: the numbers are those of what diverged first; None if nothing did.

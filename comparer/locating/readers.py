@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role, StepFile
-from padiff.program import read_program
+from padiff.dumpfile import Phase, Role
+from padiff.program import program_of
 
 if TYPE_CHECKING:
     from padiff.dumpfile import Index, RecordInfo
@@ -22,12 +22,7 @@ class Readers:
 
     @cached_property
     def _recorded(self) -> RecordedProgram | None:
-        if not isinstance(self._side, StepFile):
-            return None
-        try:
-            return read_program(self._side)
-        except (DumpFormatError, ProgramError):
-            return None
+        return program_of(self._side)
 
     @cached_property
     def _by_value(self) -> dict[int, list[Operator]]:

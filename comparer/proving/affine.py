@@ -24,7 +24,7 @@ from padiff.program.primitives import Kind
 from .numbering import Numbering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from padiff.program import Leaf, Node
     from padiff.program.primitives import Array, Spec
@@ -60,12 +60,6 @@ def folded_pieces(
 
     Weights of one form are no other form, however little they differ: one of both sides has to hold
     something that has no partner at all.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both, without what is odd.
-        odd: Ids of the leaves that hold something else than the other side's.
-        alone: Those of them that have no partner.
     """
     if not (all(odd) and any(alone)):
         return Folded()
@@ -79,29 +73,22 @@ def folded_pieces(
     return Folded(images, settled)
 
 
+def fixed_terms(side: Side, kinds: Container[LeafKind | None]) -> set[int]:
+    """Return the terms that follow from leaves of some kinds alone."""
+    values, leaves = side.program.values, side.lowered.leaves
+    return side.lowered.following(term for term, one in leaves.items() if values[one].kind in kinds)
+
+
 class _Part:
     """One side, and what it computes from weights without a copy."""
 
     def __init__(self, side: Side, odd: set[int]) -> None:
-        """See what moves with the inputs, and what rests on odd weights.
-
-        Args:
-            side: Its program.
-            odd: Ids of these weights.
-        """
+        """See what moves with the inputs, and what rests on odd weights."""
         self.side, lowered = side, side.lowered
-        values = side.program.values
         self._odd = {lowered.terms[one]: one for one in odd}
-        fixed = {term for term, one in lowered.leaves.items() if values[one].kind in FIXED}
-        for node in lowered.nodes:
-            if fixed.issuperset(node.operands):
-                fixed.update(node.outputs)
-        self._fixed = fixed
+        self._fixed = fixed_terms(side, FIXED)
         self._behind = lowered.ahead(self._odd)
-        self.values: dict[int, int] = {}
-        """A value that holds each term."""
-        for value, term in lowered.terms.items():
-            self.values.setdefault(term, value)
+        self.values = lowered.values
 
     def is_open(self, term: int) -> bool:
         """Return whether a term is a recorded value that inputs and odd weights go into."""
@@ -193,7 +180,7 @@ class _Folds:
         odd: tuple[set[int], set[int]],
         alone: tuple[set[int], set[int]],
     ) -> None:
-        self._sides, self._odd, self._alone = sides, odd, alone
+        self._odd, self._alone = odd, alone
         self.numbering = Numbering(*sides, leaves)
         self.parts = _Part(sides[0], odd[0]), _Part(sides[1], odd[1])
         self._known = self.parts[0].by_spec()
@@ -209,7 +196,11 @@ class _Folds:
         if not found.is_open(term):
             return None
         near = [*self._near(term)]
-        own = found.piece(term, lambda one: self._is_known(numbers[one])) if near else None
+        own = (
+            found.piece(term, lambda one: self.numbering.is_of_reference(numbers[one]))
+            if near
+            else None
+        )
         if own is None or self._odd[1].isdisjoint(own.weights):
             return None
         shared = set(numbers)
@@ -219,9 +210,6 @@ class _Folds:
                 self.joined[term] = one
                 return self.numbering.reference[one]
         return None
-
-    def _is_known(self, number: int) -> bool:
-        return self.numbering.is_of_reference(number)
 
     def _near(self, term: int) -> Iterator[int]:
         """Yield terms of the reference of which the same was recorded as far as that tells."""
@@ -235,13 +223,7 @@ class _Folds:
                     yield one
 
     def _are_same(self, piece: _Piece, own: _Piece, numbers: Sequence[int]) -> bool:
-        """Return whether two pieces compute the same of all elements, and by weights of two forms.
-
-        Args:
-            piece: The reference's.
-            own: The candidate's.
-            numbers: Of the candidate's terms.
-        """
+        """Return whether two pieces compute the same of all elements by weights of two forms."""
         both = piece, own
         is_other = any(
             not alone.isdisjoint(one.weights) for alone, one in zip(self._alone, both, strict=True)
@@ -257,13 +239,7 @@ class _Folds:
         return is_same
 
     def _agree(self, both: tuple[_Piece, _Piece], numbers: Sequence[int], size: float) -> bool:
-        """Execute both pieces from random elements, times a number.
-
-        Args:
-            both: The reference's piece and the candidate's.
-            numbers: Of the candidate's terms.
-            size: The number.
-        """
+        """Execute both pieces from random elements, times a number."""
         unit = max(part.unit(piece) for part, piece in zip(self.parts, both, strict=True))
         if unit > UNIT_ROUNDOFF["float32"]:
             return False  # other numbers would pass for rounding

@@ -59,12 +59,6 @@ class Alignment:
     ) -> None:
         """Execute the reference.
 
-        Args:
-            reference: Its program.
-            leaves: What its leaves hold.
-            wanted: Value ids; what they need is executed.
-            numbers: Of its terms.
-
         Raises:
             ProgramError: Elements lack, or a limit is passed.
             DumpFormatError: Elements are damaged.
@@ -87,14 +81,7 @@ class Alignment:
         wanted: Sequence[int],
         numbers: Sequence[int],
     ) -> Likeness:
-        """Execute the candidate, and find the reference's terms that its terms are like.
-
-        Args:
-            candidate: Its program.
-            leaves: What its leaves hold.
-            wanted: Value ids; what they need is executed.
-            numbers: Of its terms; what is an expression of the reference is not looked at again.
-        """
+        """Execute the candidate, and find the reference's terms that its terms are like."""
         known = {
             term: self._sketches[one]
             for term, number in enumerate(numbers)
@@ -144,12 +131,6 @@ def align(
     sinks: Sequence[Sink],
 ) -> tuple[Alignment, Likeness]:
     """Execute both programs, and find the values that are like each other.
-
-    Args:
-        sides: The reference and the candidate.
-        given: What their leaves hold.
-        numbering: Of their terms.
-        sinks: Results; what they need is executed.
 
     Raises:
         ProgramError: Elements lack, or a limit is passed.

@@ -40,13 +40,7 @@ _MOST_OPERATORS = 200
 def told_by_arguments(
     asked: Asked, repaired: Repaired, edits: Sequence[Edit]
 ) -> list[tuple[Edit, tuple[int, ...]]]:
-    """Return the edits of a proof with their exchanges, those of one operator in one if they can.
-
-    Args:
-        asked: What both programs are.
-        repaired: The candidate with all exchanges.
-        edits: One for each exchange.
-    """
+    """Return the edits of a proof with their exchanges, one for all of an operator if possible."""
     plain = [(edit, (place,)) for place, edit in enumerate(edits)]
     rounds = _rounds(edits)
     tried = [_together(asked, repaired, edits, those) for those in rounds[:_MOST_SLICES]]
@@ -249,12 +243,7 @@ def _first_of(made: Iterable[Made]) -> list[int]:
 def _whole(
     group: Sequence[tuple[Edit, tuple[int, ...]]], operators: tuple[int, ...]
 ) -> Edit | None:
-    """Return the edit of all these operators if others are of nothing but their inside.
-
-    Args:
-        group: Edits, each with the candidate's operators that it is inside of.
-        operators: All of these.
-    """
+    """Return the edit of all these operators if others are of nothing but their inside."""
     whole = next(edit for edit, ids in group if ids == operators and edit.kind in _VAGUE)
     slices = [set(one.reference.slice) if one.reference else set[int]() for one, _ in group]
     known = set(whole.reference.slice) if whole.reference else set[int]()

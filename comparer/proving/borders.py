@@ -33,12 +33,6 @@ def other_borders(
 ) -> frozenset[tuple[int, int]]:
     """Return the values, and their gradients, that are other functions of the same leaves.
 
-    Args:
-        sides: The reference and the candidate, which compute the same results.
-        given: What the leaves of both programs hold.
-        pairs: Of records that differ.
-        numbers: Of the terms of both sides: equal ones are the same expression.
-
     Returns:
         Rows of the stored values of both sides.
     """

@@ -132,11 +132,7 @@ def _is_plainer(other: Cause, cause: Cause) -> bool:
 def _merged(
     edits: Iterable[tuple[Edit, tuple[int, ...]]],
 ) -> list[tuple[Edit, tuple[int, ...]]]:
-    """Join edits that change the same in several places; the first place stands for all.
-
-    Args:
-        edits: Each with the places of its exchanges.
-    """
+    """Join edits that change the same in several places; the first place stands for all."""
     found: dict[object, tuple[Edit, tuple[int, ...]]] = {}
     for one, places in edits:
         key = one.kind, repr(one.changes), repr(one.operators)

@@ -51,13 +51,7 @@ class Second:
     def __init__(
         self, sides: tuple[Side, Side], leaves: Leaves, *, is_larger: bool = False
     ) -> None:
-        """Choose what is changed.
-
-        Args:
-            sides: The reference and the candidate.
-            leaves: Of both.
-            is_larger: Whether weights are those of the third set.
-        """
+        """Choose what is changed."""
         self.is_larger = is_larger
         self._sides, self._values = sides, sides[0].program.values
         own = {one.id for one in self._values if _is_varied(one)}
@@ -105,10 +99,6 @@ class Second:
         """Return whether a number that changes was read into Python before values were made.
 
         What was made of it then is a number of the program, as it was recorded.
-
-        Args:
-            which: The side.
-            wanted: Ids of values.
         """
         side = self._sides[which]
         terms = side.lowered.terms

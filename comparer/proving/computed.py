@@ -20,7 +20,7 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF, Image, Limits, execute, is_near_table, made_of
 from padiff.program.primitives import Kind
 
-from .affine import FIXED
+from .affine import FIXED, fixed_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,11 +44,6 @@ def exact_constants(side: Side, values: Iterable[int], other: Side) -> dict[int,
     them is off by more than the rounding of the constant's dtype. A constant of which any element
     is no such rounding is left out. A buffer of one number without partner, such as the scale of an
     embedding, is one, too.
-
-    Args:
-        side: Whose constants they are.
-        values: Their value ids.
-        other: The other side.
     """
     pool: list[float] | None = None
     found: dict[int, Array] = {}
@@ -137,11 +132,6 @@ def computed_values(
     One port computes the tables of a rotary embedding in each call, another one takes rows of a
     buffer. Only what follows from weights, buffers and constants is looked at, whatever the inputs
     are, and only behind leaves without a partner.
-
-    Args:
-        sides: The reference and the candidate.
-        alone: Ids of their leaves without a partner.
-        given: What the leaves of each side hold.
     """
     known, found = (_Fixed(side, own) for side, own in zip(sides, alone, strict=True))
     specs = known.specs_of_open() | found.specs_of_open()
@@ -214,23 +204,12 @@ class _Fixed:
     """What one side computes before it takes any input."""
 
     def __init__(self, side: Side, alone: set[int]) -> None:
-        """Follow the leaves without a partner.
-
-        Args:
-            side: Its program.
-            alone: Ids of these leaves.
-        """
+        """Follow the leaves without a partner."""
         self.side, self.specs = side, side.lowered.specs
-        lowered, values = side.lowered, side.program.values
+        lowered = side.lowered
         self._alone = {lowered.terms[value]: value for value in alone}
-        self._fixed = {term for term, one in lowered.leaves.items() if values[one].kind in FIXED}
-        for node in lowered.nodes:
-            if self._fixed.issuperset(node.operands):
-                self._fixed.update(node.outputs)
-        self.values: dict[int, int] = {}
-        """A value that holds each term."""
-        for value, term in lowered.terms.items():
-            self.values.setdefault(term, value)
+        self._fixed = fixed_terms(side, FIXED)
+        self.values = lowered.values
         self.rests: dict[int, frozenset[int]] = {}
         """The leaves without a partner that each term rests on, by their terms."""
         self.arrays: dict[int, Array] = {}
@@ -277,11 +256,7 @@ class _Fixed:
 
     def tables(self) -> list[int]:
         """Return the terms of real numbers that rest on no weights."""
-        values, leaves = self.side.program.values, self.side.lowered.leaves
-        made = {term for term, one in leaves.items() if values[one].kind in FIXED - _WEIGHTS}
-        for node in self.side.lowered.nodes:
-            if made.issuperset(node.operands):
-                made.update(node.outputs)
+        made = fixed_terms(self.side, FIXED - _WEIGHTS)
         return [
             term
             for term in self.values

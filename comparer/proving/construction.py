@@ -11,7 +11,7 @@ from padiff.program import lower
 from .side import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from .leaves import LeafPair
 
@@ -24,11 +24,6 @@ def with_tables(
     One port keeps the tables of a rotary embedding, the other one computes them in each call. And
     where two tables differ, what computed them tells why. What the constructor computes must be
     what the leaf holds, but for rounding.
-
-    Args:
-        sides: The reference and the candidate.
-        lone: Ids of their leaves without a partner.
-        differing: Leaves that the forward pass reads, and that are no copies.
     """
     known, found = _Tables(sides[0]), _Tables(sides[1])
     for one, leaves in zip((known, found), lone, strict=True):
@@ -95,17 +90,9 @@ class _Tables:
         side, built = self._side, self._built
         if built is None or not self._made:
             return side
-        operators = _behind(built, self._made)
+        behind = built.program.behind(self._made.values())
+        every = built.program.operators
+        operators = tuple(one.id for one in every if not behind.isdisjoint(one.outputs))
         recorded = side.recorded.with_built(self._made, operators)
         lowered = lower(recorded.program, side.table, contents=recorded.elements)
         return Side(side.file, recorded, lowered, operators)
-
-
-def _behind(built: Side, made: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the operators of a construction that values rest on, in order."""
-    wanted, found = set(made.values()), list[int]()
-    for operator in reversed(built.program.operators):
-        if not wanted.isdisjoint(operator.outputs):
-            found.append(operator.id)
-            wanted.update(operator.taken)
-    return tuple(reversed(found))

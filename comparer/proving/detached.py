@@ -77,10 +77,6 @@ def find_held(
 ) -> Iterator[LeafDifference]:
     """Yield the weights of which one side gives a row no gradient, and the other does.
 
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-
     Raises:
         DumpFormatError: Elements are damaged.
     """
@@ -203,10 +199,7 @@ def _learned(side: Side, value: int) -> tuple[int, float]:
 
     Both are the same however parameters are turned, cut or joined.
     """
-    needed = {value}
-    for operator in reversed(side.program.operators):
-        if not needed.isdisjoint(operator.outputs):
-            needed.update(operator.taken)
+    needed = side.program.behind([value])
     behind = [
         (math.prod(one.shape), info.statistics.l2 or 0.0)
         for one in side.program.values

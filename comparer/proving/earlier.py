@@ -33,11 +33,6 @@ class Earlier:
     def answer(self, sides: tuple[Side, Side], known: Sequence[int], found: int) -> Answer | None:
         """Return whether leaves of this step are results of updates that do the same.
 
-        Args:
-            sides: The reference and the candidate in this step.
-            known: Value ids of leaves of the reference.
-            found: Of the candidate's leaf.
-
         Returns:
             None where one side's leaf is what its update left and the other's is not.
         """

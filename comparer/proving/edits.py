@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from padiff.program import COMMUTATIVE, LAYOUT
+from padiff.program import LAYOUT
 
 from .ends import End
+from .exchanges import differing_operands
 from .parting import place_of
 from .result import Change, Edit, EditKind
 
@@ -24,13 +25,7 @@ _AXES = frozenset({"dim", "axis"})
 
 
 def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit:
-    """Return what an exchange changes, and where.
-
-    Args:
-        sides: The reference and the candidate.
-        numbering: Of their terms.
-        made: The exchange, and the candidate before it.
-    """
+    """Return what an exchange changes, and where."""
     common = set(made.numbers) & set(numbering.reference)
     exchange = made.exchange
     readers = [
@@ -248,18 +243,9 @@ def _differing_operands(known: End, found: End, one: Node, two: Node) -> list[tu
     forms = [(node.primitive, node.attributes, len(node.operands)) for node in (one, two)]
     if forms[0] != forms[1]:
         return []
-    operands = [[*one.operands], [*two.operands]]
-    if one.primitive in COMMUTATIVE:
-        for term in one.operands:
-            same = (each for each in operands[1] if found.numbers[each] == known.numbers[term])
-            if (other := next(same, None)) is not None:
-                operands[0].remove(term)
-                operands[1].remove(other)
-    return [
-        pair
-        for pair in zip(*operands, strict=True)
-        if known.numbers[pair[0]] != found.numbers[pair[1]]
-    ]
+    return differing_operands(
+        one, two, lambda known_term, term: known.numbers[known_term] == found.numbers[term]
+    )
 
 
 def _other_operands(known: End, found: End) -> Edit | None:

@@ -11,15 +11,14 @@ from padiff.dumpfile import DRAWN, LeafKind
 from padiff.program import LAYOUT, ValueRef
 
 from .parting import place_of
-from .pool import plain_word
-from .result import UsedOperator
+from .pool import is_value, plain_word, used_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from padiff.program import Argument, Lowered, Node, Operator, Value
 
-    from .result import Place
+    from .result import Place, UsedOperator
     from .side import Side
 
 _CONSTANT = frozenset({"full", "literal"})
@@ -109,18 +108,7 @@ class End:
 
     def used_of(self, those: Iterable[Operator]) -> tuple[UsedOperator, ...]:
         """Return operators with their arguments that are no values."""
-        return tuple(
-            UsedOperator(
-                one.name,
-                tuple(
-                    value
-                    for _, value in self.side.table.distinct(one.name, one.positional, one.keywords)
-                    if not _has_values(value)
-                ),
-                self.side.recorded.module_of(one)[0],
-            )
-            for one in those
-        )
+        return tuple(used_of(self.side, one) for one in those)
 
     def used_in_part(self, other: End) -> tuple[UsedOperator, ...]:
         """Return the operators between, one that both sides have a part of with its primitives.
@@ -355,17 +343,5 @@ class End:
         return {
             name: self.name_of(value.id) if isinstance(value, ValueRef) else value
             for name, value in named
-            if name != DRAWN and (isinstance(value, ValueRef) or not _has_values(value))
+            if name != DRAWN and (isinstance(value, ValueRef) or not is_value(value))
         }
-
-
-def _has_values(argument: Argument) -> bool:
-    return any(isinstance(part, ValueRef) for part in _parts(argument))
-
-
-def _parts(argument: Argument) -> Iterator[Argument]:
-    if isinstance(argument, tuple):
-        for part in argument:
-            yield from _parts(part)
-    else:
-        yield argument

@@ -76,12 +76,7 @@ class Exchanged:
     """The exchanges that were made, and the candidate's program with them."""
 
     def __init__(self, asked: Asked, start: Start) -> None:
-        """Begin with the candidate as it is, or with exchanges that were made already.
-
-        Args:
-            asked: What both programs are.
-            start: The candidate, as it is or with earlier exchanges.
-        """
+        """Begin with the candidate as it is, or with exchanges that were made already."""
         self.start, self.asked = start, asked
         self.sides, self.given, self.sinks = asked.sides, asked.given, asked.sinks
         self.numbering, self._alignment = asked.numbering, asked.alignment
@@ -147,12 +142,7 @@ class Exchanged:
             self.make(one, self.numbers())
 
     def make(self, exchange: Exchange, numbers: Sequence[int]) -> None:
-        """Give a new leaf to the nodes that read the exchanged term, and to the results.
-
-        Args:
-            exchange: What to make.
-            numbers: Those of the candidate's terms.
-        """
+        """Give a new leaf to the nodes that read the exchanged term, and to the results."""
         self.made.append(Made(exchange, self.lowered, numbers))
         leaf, value = len(self.lowered.specs), -len(self.made)
         nodes = list(self.lowered.nodes)

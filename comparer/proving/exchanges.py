@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from padiff.program import COMMUTATIVE, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from padiff.program import Lowered, Node
 
@@ -39,6 +39,20 @@ _PRODUCTS = frozenset(
 """What takes long to execute, and hides nothing of its operands."""
 _MOST_TELLING = 4
 """Exchanges that are executed because much becomes equal."""
+
+
+def differing_operands(
+    one: Node, two: Node, is_same: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Return the operands in which nodes of one form differ, in whatever order they are added."""
+    rests = list(one.operands), list(two.operands)
+    if one.primitive in COMMUTATIVE:
+        for term in one.operands:
+            same = (other for other in rests[1] if is_same(term, other))
+            if (other := next(same, None)) is not None:
+                rests[0].remove(term)
+                rests[1].remove(other)
+    return [pair for pair in zip(*rests, strict=True) if not is_same(*pair)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +140,7 @@ class Search:
         numbers: Sequence[int],
         results: Sequence[tuple[int, int]],
     ) -> None:
-        """Find what either program computes for the results and the other one does not.
-
-        Args:
-            programs: The reference's, and the candidate's as it is after earlier exchanges.
-            numbering: Of both.
-            numbers: Those of the candidate's terms.
-            results: Terms of both that have to become equal.
-        """
+        """Find what either program computes for the results and the other one does not."""
         self.numbering, self.results = numbering, results
         self.numbers = numbering.reference, numbers
         own = set(numbers)
@@ -289,14 +296,7 @@ class Search:
 
     def _differing(self, one: Node, two: Node) -> list[tuple[int, int]]:
         """Return the operands of two nodes that differ; none where a shape does, too."""
-        rests = list(one.operands), list(two.operands)
-        if one.primitive in COMMUTATIVE:
-            for term in one.operands:
-                same = (other for other in rests[1] if self._is_same(term, other))
-                if (other := next(same, None)) is not None:
-                    rests[0].remove(term)
-                    rests[1].remove(other)
-        pairs = [pair for pair in zip(*rests, strict=True) if not self._is_same(*pair)]
+        pairs = differing_operands(one, two, self._is_same)
         specs = self.reference.lowered.specs, self.candidate.lowered.specs
         return pairs if all(specs[0][term] == specs[1][other] for term, other in pairs) else []
 
@@ -379,10 +379,6 @@ class Search:
     ) -> Iterator[tuple[int, int | None, dict[int, int], bool]]:
         """Yield the candidate's nodes that compute what the reference does if a term becomes other.
 
-        Args:
-            own: The candidate's term.
-            number: What it becomes.
-
         Yields:
             The position of a node, that of the reference's node, what its outputs become, and
             whether it reads the term itself.
@@ -447,13 +443,7 @@ class Search:
     def _read_beside(
         self, known: int, own: int, readers: Sequence[tuple[int, int | None]]
     ) -> Iterator[tuple[int, int]]:
-        """Yield what reads both terms beside something else that differs, as a sum of two faults.
-
-        Args:
-            known: The reference's term.
-            own: The candidate's.
-            readers: What becomes the reference's.
-        """
+        """Yield what reads both terms beside something else that differs: a sum of two faults."""
         taken: list[set[int | None]] = [{one for one, _ in readers}, {two for _, two in readers}]
         sides = ((self.candidate, own), (self.reference, known))
         left: list[dict[object, list[int]]] = [defaultdict(list), defaultdict(list)]
@@ -488,10 +478,6 @@ class Search:
         """Return the reference's node that computes what a node would, and its outputs' numbers.
 
         A node that only hands on what it takes, as a cast in float64 does, needs no such partner.
-
-        Args:
-            place: Of the node.
-            changed: Numbers of terms that became others.
         """
         node = self.candidate.lowered.nodes[place]
         operands = [changed.get(term, self.numbers[1][term]) for term in node.operands]

@@ -132,7 +132,7 @@ class Runs:
         if found is None:
             return False
         off, known = found
-        size = _size(known)
+        size = root_mean_square(known)
         doubtful = ~(off <= _NEAR * np.abs(known))
         if not doubtful.any():
             return True
@@ -176,13 +176,7 @@ class Runs:
         return bool(np.all(off <= max(ROUNDINGS * unit, _NEAR) * size))
 
     def scale(self, sink: Sink, off: Array, known: Array) -> float:
-        """Return the size that differences of a result are measured by.
-
-        Args:
-            sink: The result.
-            off: The magnitudes of the differences.
-            known: The reference's elements.
-        """
+        """Return the size that differences of a result are measured by."""
         return size_of(off, known, lambda: self._moved(sink))
 
     def execute(
@@ -285,20 +279,15 @@ def size_of(off: Array, known: Array, moved: Callable[[], Array]) -> float:
         moved: By how much random errors of 2**-53 in each primitive move each element; asked for
             only where a difference is larger than the result.
     """
-    size = _size(known)
+    size = root_mean_square(known)
     if not np.max(off, initial=0.0) > size > 0:
         return size or 1.0
-    went_in = _size(moved()) / _DISTURBANCE
+    went_in = root_mean_square(moved()) / _DISTURBANCE
     return size if size > ROUNDINGS * _DISTURBANCE * went_in else went_in
 
 
 def is_clear(off: Array, allowed: Array) -> bool:
-    """Return whether differences are too large to be an accident of the errors of one seed.
-
-    Args:
-        off: The magnitudes of the differences of some elements.
-        allowed: What they may be off by, according to that seed.
-    """
+    """Return whether differences are too large to be an accident of the errors of one seed."""
     with np.errstate(all="ignore"):
         return bool(np.median(off / allowed) > _CLEAR)
 
@@ -310,13 +299,13 @@ def is_near(found: Array, known: Array) -> bool:
     size of their own.
     """
     found, known = (one * 1.0 if one.dtype == np.bool_ else one for one in (found, known))
-    size: float | Array = _size(known)
+    size: float | Array = root_mean_square(known)
     if found.shape != known.shape or not size or not np.isfinite(known).all():
         return False
     magnitudes, off = np.abs(known), np.abs(found - known)
     is_masked = magnitudes > _masked_from(magnitudes)
     if is_masked.any():
-        size = np.where(is_masked, size, _size(known[~is_masked]))
+        size = np.where(is_masked, size, root_mean_square(known[~is_masked]))
     return bool(np.all(off <= _NEAR * np.maximum(magnitudes, size)))
 
 
@@ -334,10 +323,11 @@ def disturbing(operators: int, seed: int) -> Rounding:
     return Rounding(dict.fromkeys(range(operators), _DISTURBANCE), seed=seed)
 
 
-def _size(array: Array) -> float:
+def root_mean_square(array: Array) -> float:
     """Return the root mean square of the finite elements, 0 where there are none."""
     finite = np.abs(array[np.isfinite(array)])
-    return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
 
 
 _WHOLE = frozenset({"ceil", "floor", "round", "sign", "trunc"})
@@ -351,12 +341,6 @@ def choices_alike(
     limits: Limits,
 ) -> tuple[dict[int, Array], dict[int, Array]]:
     """Return the outcomes that both sides have, by the terms of the reference and the candidate.
-
-    Args:
-        sides: The reference and the candidate.
-        given: What their leaves hold.
-        wanted: Ids of the values behind which choices are looked for.
-        limits: Of the executions.
 
     Raises:
         ProgramError: Elements lack, or a limit is passed.

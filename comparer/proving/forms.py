@@ -39,12 +39,6 @@ def form_for_causes(
     Two kernels of one softmax are one there: otherwise all that is computed behind the softmax of
     another framework has no counterpart. So are two layouts, and a recurrent layer and a loop, if
     more has a counterpart then.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both.
-        numbering: Of both programs as they are, in which equal numbers are a proof.
-        sinks: The results that differ.
     """
     kernels = {
         dict(node.attributes).get("least")

@@ -18,6 +18,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import UNIT_ROUNDOFF, KnownErrors, Rounding
 
+from .executed import root_mean_square
 from .result import Effect
 
 if TYPE_CHECKING:
@@ -93,13 +94,7 @@ class Rounded:
     """Executions of both programs with the errors of their dtypes, made when they are needed."""
 
     def __init__(self, runs: Runs, errors: Errors, sinks: Sequence[Sink]) -> None:
-        """Begin with none.
-
-        Args:
-            runs: The programs, executed without errors.
-            errors: Those to make.
-            sinks: The results that may differ.
-        """
+        """Begin with none."""
         self._runs, self._errors, self._sinks = runs, errors, sinks
         self._made = 0
         self._squares: dict[Sink, list[Array]] = {}
@@ -171,7 +166,7 @@ class Rounded:
             rounding = np.maximum(one + two, self._errors.written(sink) * unit)
             ratio = np.where(off == 0, 0.0, off / rounding)
         ratio = np.where(np.isnan(ratio), np.inf, ratio)
-        size, most = _rms(unit) or 1.0, int(np.argmax(off))
+        size, most = root_mean_square(unit) or 1.0, int(np.argmax(off))
         effect = Effect(
             difference=float(off.flat[most]) / size,
             rounding=float(rounding.flat[most]) / size,
@@ -193,13 +188,6 @@ def largest_effect(effects: Iterable[Effect | None]) -> Effect | None:
     return found
 
 
-def _rms(array: Array) -> float:
-    """Return the root mean square of the finite elements, 0 where there are none."""
-    finite = array[np.isfinite(array)]
-    with np.errstate(all="ignore"):
-        return float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
-
-
 class Agreement:
     """Measures results of two programs, and of repairs of the second one."""
 
@@ -209,12 +197,6 @@ class Agreement:
         """See which results rest on values that one side alone recorded.
 
         They are as coarse as what made these, whatever their own dtype.
-
-        Args:
-            sides: The reference and the candidate.
-            leaves: Of both.
-            sinks: The results.
-            runs: Both programs, executed.
         """
         self._runs, self._sinks = runs, sinks
         rests = [

@@ -52,12 +52,6 @@ def influences_of_edits(
     """Return the edits of a proof with their influence on results; without those that have none.
 
     A repair may turn one form into another before it mends what is wrong.
-
-    Args:
-        sides: The reference and the candidate.
-        cause: The proof.
-        runs: Both programs, executed.
-        results: Those results of the model that were executed.
     """
     repaired = cause.repaired
     if repaired is None:

@@ -47,14 +47,7 @@ _HELD_BYTES = 32 << 20
 def joined(
     sides: tuple[Side, Side], leaves: Leaves, pairing: Pairing, numbering: Numbering
 ) -> Joining:
-    """Join what agrees piece by piece.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both.
-        pairing: Of their records.
-        numbering: Of both programs.
-    """
+    """Join what agrees piece by piece."""
     joining = Joining(sides, leaves, _borders(sides, pairing), numbering)
     joining.run()
     return joining
@@ -70,15 +63,7 @@ class Joining:
         borders: Mapping[int, tuple[int, int]],
         numbering: Numbering,
     ) -> None:
-        """Begin with what is the same by construction.
-
-        Args:
-            sides: The reference and the candidate.
-            leaves: Of both.
-            borders: Values of the reference and of the candidate that ought to agree, by the
-                candidate's term.
-            numbering: Of both programs.
-        """
+        """Begin with what is the same by construction."""
         self._sides, self._leaves, self._borders = sides, leaves, borders
         self._numbering = numbering
         self.numbers: Sequence[int] = numbering.candidate

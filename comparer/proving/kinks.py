@@ -41,12 +41,6 @@ def tied_gradients(
 ) -> Iterator[LeafDifference]:
     """Yield the gradients of weights that go other ways where elements are equal.
 
-    Args:
-        sides: The reference and the candidate, which compute the same function.
-        leaves: Of both.
-        results: What both models give, and losses.
-        names: The candidate's names of weights whose gradients differ.
-
     Raises:
         ProgramError: Elements lack, or a limit is passed.
         DumpFormatError: Elements are damaged.

@@ -590,10 +590,6 @@ def _drawing_form(side: Side, operator: Operator) -> object:
 def invented(side: Side, value: int) -> Array:
     """Draw the elements of a leaf by its statistics, the same for the same digest.
 
-    Args:
-        side: Whose leaf.
-        value: Its id.
-
     Returns:
         float64 within the smallest and the largest element, about as large on average.
 

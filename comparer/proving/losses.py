@@ -30,11 +30,6 @@ def are_other_losses(
     """Return whether backward passes are known to begin with two functions.
 
     What scales the loss, and takes that off the gradients before they are recorded, is none.
-
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both.
-        numbers: Of their terms.
     """
     losses = [*map(_losses, sides)]
     if not all(losses) or any(map(_is_scaled, sides)):

@@ -36,12 +36,7 @@ class Masks:
     """The masks that one side draws, of draws without a partner."""
 
     def __init__(self, side: Side, settled: Container[int]) -> None:
-        """Find them.
-
-        Args:
-            side: Its program.
-            settled: Draws that have a partner, by value id.
-        """
+        """Find them."""
         self._side = side
         terms = side.lowered.terms
         self._draws = {

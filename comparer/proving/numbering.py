@@ -113,11 +113,7 @@ class Numbering(Expressions):
         return self.number(lowered, {**known, **given}, others)
 
     def of_reference(self, lowered: Lowered) -> list[int]:
-        """Return the numbers of the reference's terms in a program with leaves of its own.
-
-        Args:
-            lowered: The reference's program, or an edited one.
-        """
+        """Return the numbers of the reference's terms in a program with leaves of its own."""
         leaves = {term: self.new(("leaf", value)) for term, value in lowered.leaves.items()}
         return self.number(lowered, leaves)
 

@@ -19,14 +19,7 @@ def find_parting(
     partners: Mapping[int, Sequence[int]],
     wanted: tuple[Sequence[int], Sequence[int]],
 ) -> tuple[Place | None, Place | None]:
-    """Return the first operators of both sides whose inputs agree and whose results do not.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-        partners: The reference's terms that each of the candidate's is like.
-        wanted: Value ids of results that differ.
-    """
+    """Return the first operators of both sides whose inputs agree and whose results do not."""
     agreeing = _agreeing(numbers, partners)
     agreeing[1].difference_update(sides[1].lowered.terms[value] for value in wanted[1])
     places = [
@@ -88,13 +81,7 @@ def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | Non
 
 
 def place_of(side: Side, operator: int, count: int) -> Place:
-    """Return where an operator ran.
-
-    Args:
-        side: Whose operator.
-        operator: Its id.
-        count: How many operators lie between what both programs have and what one has.
-    """
+    """Return where an operator ran."""
     one = side.program.operators[operator]
     path, class_name = side.recorded.module_of(one)
     return Place(

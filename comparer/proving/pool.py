@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from padiff.program import Slice, ValueRef
 
+from .result import UsedOperator
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -136,6 +138,13 @@ def is_value(argument: Argument) -> bool:
     return isinstance(argument, ValueRef) or (
         isinstance(argument, tuple) and any(map(is_value, argument))
     )
+
+
+def used_of(side: Side, operator: Operator) -> UsedOperator:
+    """Return an operator with its arguments that are no values."""
+    named = side.table.distinct(operator.name, operator.positional, operator.keywords)
+    settings = tuple(value for _, value in named if not any(map(is_value, parts_of(value))))
+    return UsedOperator(operator.name, settings, side.recorded.module_of(operator)[0])
 
 
 def settings_of(operator: Operator) -> str:

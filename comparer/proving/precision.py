@@ -26,12 +26,6 @@ def find_coarser(
 
     Models may have other dtypes altogether: that of the candidate's weights and inputs for a dtype
     of the reference is no loss, and neither is what autocast chose.
-
-    Args:
-        sides: The reference and the candidate.
-        numbers: Of their terms; equal ones are the same expression.
-        leaves: Of both.
-        results: Value ids of the candidate.
     """
     reference, candidate = sides
     allowed = _allowed(leaves, reference, candidate)
@@ -40,7 +34,7 @@ def find_coarser(
         if value.id in reference.lowered.terms and value.dtype in UNIT_ROUNDOFF:
             number = numbers[0][reference.lowered.terms[value.id]]
             known[number] = _coarser(known.get(number, value.dtype), value.dtype)
-    needed = _needed(candidate, results)
+    needed = candidate.program.behind(results)
     for value in candidate.program.values:
         if value.producer is None or value.id not in needed or value.dtype not in UNIT_ROUNDOFF:
             continue
@@ -72,12 +66,3 @@ def _allowed(leaves: Leaves, reference: Side, candidate: Side) -> dict[str, str]
             one, two = dtypes
             found[one] = _coarser(found.get(one, two), two)
     return found
-
-
-def _needed(side: Side, results: Sequence[int]) -> set[int]:
-    """Return the values that results are computed from."""
-    needed = set(results)
-    for operator in reversed(side.program.operators):
-        if not needed.isdisjoint(operator.outputs):
-            needed.update(operator.taken)
-    return needed

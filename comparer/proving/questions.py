@@ -140,11 +140,6 @@ def without_meant(
     """Return audits of both sides that do not call gradients unsound which the other side has, too.
 
     Those that are the same but for rounding are sound, a tolerance judges the others.
-
-    Args:
-        audits: Of the reference and of the candidate; None where there is none.
-        sides: What was recorded of their programs.
-        pairing: Of their records.
     """
     known, found = sides
     if known is None or found is None:

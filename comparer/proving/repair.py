@@ -56,12 +56,7 @@ class Repair(Exchanged):
     """Exchanges that are made one after another, until the results agree."""
 
     def __init__(self, asked: Asked, start: Start) -> None:
-        """Begin with the candidate as it is, or with exchanges that were made already.
-
-        Args:
-            asked: What both programs are.
-            start: The candidate, as it is or with earlier exchanges.
-        """
+        """Begin with the candidate as it is, or with exchanges that were made already."""
         super().__init__(asked, start)
         self.first: Sequence[int] = ()
         """The numbers of the candidate's terms before the first exchange."""
@@ -188,7 +183,7 @@ class Repair(Exchanged):
     def _is_in_loop(self) -> bool:
         """Return whether the line of the last exchange ran several times."""
         line = self._made_by[-1] if self._made_by else None
-        return line is not None and self._lines.is_in_loop(line)
+        return line is not None and self._lines.counts[line[1]] > 1
 
     @property
     def size(self) -> int:
@@ -206,9 +201,6 @@ class Repair(Exchanged):
         """Take back exchanges without which the results agree all the same, large ones first.
 
         They may only turn one form into another on the way to what is wrong.
-
-        Args:
-            agree: Whether a result of two executed programs agrees.
         """
         begun = len(self.start.made)
         lines: dict[object, list[Exchange]] = {}
@@ -276,9 +268,6 @@ class Repair(Exchanged):
 
         Where it is larger, they are independent of each other. Where both programs write the same
         in two ways, the others may only turn one into the other, up to a result.
-
-        Args:
-            agree: Whether a result of two executed programs agrees.
         """
         most = _MOST_ELEMENTS // self.elements() if len(self.made) > 1 else 0
         begun = len(self.start.made)
@@ -443,13 +432,7 @@ class Lines:
     """The lines that both programs were made by."""
 
     def __init__(self, sides: tuple[Side, Side], candidate: Lowered, sinks: Sequence[Sink]) -> None:
-        """Look at nothing yet.
-
-        Args:
-            sides: The reference and the candidate.
-            candidate: Its program before any exchange.
-            sinks: The results that are of interest.
-        """
+        """Look at nothing yet."""
         self._sides, self._candidate, self._sinks = sides, candidate, sinks
 
     def of(self, exchange: Exchange, candidate: Lowered) -> Line | None:
@@ -473,18 +456,10 @@ class Lines:
             found.append((one.name, one.site))
         return found[0], found[1]
 
-    def is_in_loop(self, line: Line) -> bool:
-        """Return whether the candidate's line ran several times."""
-        return self._counts[line[1]] > 1
-
     def again(self, last: Exchange, made: Collection[int]) -> Iterator[Exchange]:
         """Yield an exchange in each other run of its lines, where both sides run them alike.
 
         A number of the reference, and what it computes once, stands for all.
-
-        Args:
-            last: The exchange.
-            made: The candidate's terms that were exchanged already.
         """
         specs = self._sides[0].lowered.specs, self._candidate.specs
         for reference, term in self._runs(last.reference, last.candidate):
@@ -561,6 +536,6 @@ class Lines:
         return found
 
     @cached_property
-    def _counts(self) -> Counter[object]:
+    def counts(self) -> Counter[object]:
         """How often each line of the candidate ran each operator."""
         return Counter((one.name, one.site) for one in self._sides[1].program.operators)

@@ -94,10 +94,6 @@ class Reshaping:
                 return True
         return False
 
-    def _name(self, which: int, node: Node) -> str:
-        """Return the operator that a primitive is of."""
-        return self._sides[which].program.operators[node.operator].name
-
     def _computed(self, repair: Repair) -> int:
         """Count the primitives of all exchanges that do more than move elements.
 

@@ -120,10 +120,6 @@ class Rates:
         """Return the leaves of both programs with one rate on both sides, and that as an edit.
 
         None where no side holds its rate in a leaf.
-
-        Args:
-            given: What the leaves hold.
-            sinks: Results of the update that differ.
         """
         for which, side in enumerate(self.sides):
             rates = {pair[which]: pair[1 - which] for pair in self.pairs}

@@ -148,10 +148,6 @@ class Side:
 def read_side(file: StepFile, read: Read = read_lowered) -> Side | None:
     """Read and lower the program of a step; None where none was recorded.
 
-    Args:
-        file: The step.
-        read: How; another may keep what it read.
-
     Raises:
         LookupError: No table knows the framework.
         ProgramError: The program contradicts itself.

@@ -93,15 +93,7 @@ def _first_that_gives(
     trials: Sequence[Exchange],
     ends: Mapping[int, int],
 ) -> Exchange | None:
-    """Return the first exchange with which a slice computes terms of the reference.
-
-    Args:
-        part: The slice of the candidate.
-        leaves: What the leaves of both programs hold.
-        programs: The reference's and the candidate's.
-        trials: What to exchange.
-        ends: The reference's terms by those of the slice.
-    """
+    """Return the first exchange with which a slice computes terms of the reference."""
     terms = {*ends.values(), *(one.reference for one in trials)}
     known = elements_of(programs[0], leaves[0], terms)
     around = elements_of(programs[1], leaves[1], {*part.leaves, *part.producers})
@@ -117,13 +109,7 @@ def _first_that_gives(
 def _as_told(
     own: Region, numbers: tuple[Sequence[int], Sequence[int]], told: tuple[int, int]
 ) -> Iterator[Exchange]:
-    """Yield exchanges in a slice of what was exchanged in another one.
-
-    Args:
-        own: The candidate's slice.
-        numbers: Of both programs.
-        told: Those of what was exchanged.
-    """
+    """Yield exchanges in a slice of what was exchanged in another one."""
     known = numbers[0].index(told[0])
     for term, size in own.sizes.items():
         if numbers[1][term] == told[1]:
@@ -202,15 +188,7 @@ def _gives(
     readers: Collection[int],
     wanted: Mapping[int, Array],
 ) -> bool:
-    """Execute what reads an exchange in a slice; return whether the slice computes what is wanted.
-
-    Args:
-        part: The slice.
-        around: What it takes and makes as it is; behind its own terms, what is put in.
-        exchange: What is exchanged in it.
-        readers: The positions of the nodes that read it.
-        wanted: The elements that it should make.
-    """
+    """Execute what reads an exchange in a slice; return whether the slice makes what is wanted."""
     leaf = len(part.specs)
     changed: set[int] = set()
     nodes: list[Node] = []

@@ -22,7 +22,7 @@ from padiff.program import LAYOUT, VOCABULARY, Node, Program, ValueRef, execute,
 
 from .executed import LIMITS, is_near
 from .parting import place_of
-from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of
+from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of, used_of
 from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
@@ -135,7 +135,7 @@ class Trial:
         made = None if without is None else self._run(without)
         if made is None or not self._is_wanted(made):
             return None
-        used = _used(self.sides[1], ones[0])
+        used = used_of(self.sides[1], ones[0])
         return replace(edit, kind=EditKind.EXTRA, changes=(), operators=((), (used,)))
 
     def _without(self, ones: Sequence[Operator]) -> list[Operator] | None:
@@ -169,11 +169,11 @@ class Trial:
             without = self._without(ones)
             if without is None:
                 continue
-            used = _used(sides[1], ones[0])
+            used = used_of(sides[1], ones[0])
             edit = _edit(EditKind.EXTRA, (before.reference, place_of(sides[1], ones[0].id, 1)))
             yield without, replace(edit, operators=((), (used,)))
             for other in kinds.values() if len(ones[0].taken) == 1 else ():
-                own = _used(sides[0], other), used
+                own = used_of(sides[0], other), used
                 ends = place_of(sides[0], other.id, 1), edit.candidate
                 if own[0].name != own[1].name:
                     told = replace(_edit(EditKind.OTHER, ends), operators=((own[0],), (own[1],)))
@@ -456,13 +456,6 @@ def _edit(
     return Edit(kind=kind, reference=ends[0], candidate=ends[1], changes=changes)
 
 
-def _used(side: Side, one: Operator) -> UsedOperator:
-    """Return an operator with its arguments that are no values."""
-    named = side.table.distinct(one.name, one.positional, one.keywords)
-    settings = tuple(value for _, value in named if not any(map(is_value, parts_of(value))))
-    return UsedOperator(one.name, settings, side.recorded.module_of(one)[0])
-
-
 def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
     """Return an operator that reads other values."""
 
@@ -478,13 +471,7 @@ def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
 def _moved(
     first: Mapping[str, Argument], named: Mapping[str, Argument], after: Argument
 ) -> Argument:
-    """Return what a line reads in the place of something when it runs again.
-
-    Args:
-        first: What it reads the first time, by name.
-        named: What it reads that time.
-        after: What it should read the first time.
-    """
+    """Return what a line reads in the place of something when it runs again."""
     if isinstance(after, tuple):
         return tuple(_moved(first, named, one) for one in after)
     for before, now in zip(_values(first), _values(named), strict=False):

@@ -86,12 +86,6 @@ def compare_updates(
 ) -> UpdateComparison | None:
     """Compare what the updates of one step leave.
 
-    Args:
-        sides: The reference and the candidate.
-        leaves: Of both.
-        pairing: Of their records.
-        numbering: Of their terms.
-
     Returns:
         None where neither side recorded an update.
     """
@@ -181,13 +175,7 @@ class _Updates:
         runs: Runs,
         told: list[Sink],
     ) -> tuple[Cause, tuple[Edit, ...]]:
-        """Return where updates part, and the edits of the proof: of rates first.
-
-        Args:
-            given: What the leaves of both programs hold.
-            runs: Both programs, executed.
-            told: Results that differ.
-        """
+        """Return where updates part, and the edits of the proof: of rates first."""
         rates = Rates.read(self.pairing, self.sides)
         repaired = rates.repaired(given, told)
         if repaired is not None:
@@ -439,13 +427,7 @@ class UpdateErrors(Errors):
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
         names: Mapping[Sink, str],
     ) -> None:
-        """Look what each update carries on.
-
-        Args:
-            sides: The reference and the candidate.
-            given: What their leaves hold.
-            names: What is left, by the candidate's name.
-        """
+        """Look what each update carries on."""
         super().__init__(sides)
         self._given, self._names = given, names
         self._carried = tuple(

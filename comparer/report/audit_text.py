@@ -31,12 +31,7 @@ _STYLES = {
 
 
 def draw_audit(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
-    """Draw the audits of a dump.
-
-    Args:
-        canvas: Where.
-        audits: By the name of step and rank.
-    """
+    """Draw the audits of a dump."""
     for name, one in audits.items():
         canvas.line(
             f"{one.soundness.upper()}: {canvas.safe(name)}: {_looked_at(one)}",
@@ -63,12 +58,7 @@ def _draw_between_ranks(canvas: Canvas, faults: Sequence[str]) -> None:
 
 
 def draw_audits_brief(canvas: Canvas, audits: Mapping[str, Audit]) -> None:
-    """Draw a line for each step and rank with its first unsound value: at most 20 lines.
-
-    Args:
-        canvas: Where.
-        audits: By the name of step and rank.
-    """
+    """Draw a line for each step and rank with its first unsound value: at most 20 lines."""
     for name, one in list(audits.items())[:_GLANCE]:
         line = f"{one.soundness.upper()}: {canvas.safe(name)}: {_looked_at(one)}"
         canvas.line(line, _STYLES[one.soundness])

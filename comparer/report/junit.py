@@ -85,14 +85,7 @@ def _suite(
     origins: Mapping[_Owner, Divergence],
     blamed: str,
 ) -> ET.Element:
-    """Group the records of a phase by module call.
-
-    Args:
-        phase: Of all pairs.
-        pairs: Judged records.
-        origins: By the call that they are in, which may not be where they were judged.
-        blamed: The module of the first origin.
-    """
+    """Group the records of a phase by module call."""
     calls: dict[tuple[object, ...], list[JudgedPair]] = {}
     for pair in pairs:
         ends = [

@@ -70,12 +70,7 @@ class _Strings:
 
 
 def page_data(comparison: Comparison, origins: Sequence[Divergence]) -> dict[str, JSON]:
-    """Return the tables.
-
-    Args:
-        comparison: What was found.
-        origins: The divergences that the page shows, which the tables refer to.
-    """
+    """Return the tables."""
     strings, steps, details = _Strings(), comparison.steps, comparison.details
     starts = list(accumulate((len(step.pairs) for step in steps), initial=0))
     is_brief = starts[-1] > _MANY

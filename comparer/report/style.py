@@ -75,12 +75,7 @@ class Canvas:
         return printable(text, ascii_only=self.plain)
 
     def broken(self, name: str, *, margin: int = 4) -> str:
-        """Break a name of two sides between them where it is too long for a line.
-
-        Args:
-            name: The name, harmless already.
-            margin: Columns that the line has besides.
-        """
+        """Break a name of two sides between them where it is too long for a line."""
         return name if len(name) + margin <= self.width else name.replace(" = ", "\n= ", 1)
 
     def line(self, text: str | Text = "", style: str = "") -> None:

@@ -295,12 +295,7 @@ _ORIGINS = 4
 
 
 def closing_line(canvas: Canvas, comparison: Comparison) -> Text:
-    """Return the verdict, the first origin and its cause as one line.
-
-    Args:
-        canvas: Where the line is to stand: it decides what has to be escaped.
-        comparison: What was found.
-    """
+    """Return the verdict, the first origin and its cause as one line."""
     told = fold_origins(comparison)
     line = verdict_line(comparison.verdict, comparison.scope)
     if comparison.verdict is Verdict.DIVERGED and told:

@@ -58,13 +58,7 @@ _MOST_RUNS = 8
 def add_rank_causes(
     located: Located, judgement: Judgement, sides: tuple[StepReader, StepReader]
 ) -> Located:
-    """Return for each origin what another reading of the ranks' parts explains.
-
-    Args:
-        located: What diverged, and which of it is an origin.
-        judgement: All pairs.
-        sides: The reference's and the candidate's step.
-    """
+    """Return for each origin what another reading of the ranks' parts explains."""
     if not any(isinstance(side, LogicalStep) for side in sides):
         return located
     bad: dict[tuple[int, object], list[int]] = {}

@@ -82,11 +82,7 @@ class Sides:
         return {(info.step, 0 if is_joined else info.rank) for info in files}
 
     def notes(self, used: Collection[str]) -> Iterator[str]:
-        """Yield what the user said of layouts to no effect.
-
-        Args:
-            used: Names of what had an effect, in whatever process.
-        """
+        """Yield what the user said of layouts to no effect."""
         for entry in self._entries:
             if entry.name not in used:
                 why = (
@@ -161,12 +157,6 @@ def open_ranks(
     dump: Dump, step: int, exits: ExitStack, *, is_whole: bool = True
 ) -> dict[int, StepFile]:
     """Open the files of all ranks of a step.
-
-    Args:
-        dump: What was recorded.
-        step: Which step.
-        exits: Closes the files.
-        is_whole: Whether several ranks are meant to be one side.
 
     Raises:
         CompareError: Ranks are missing.

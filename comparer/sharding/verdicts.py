@@ -45,14 +45,7 @@ _COVERED = frozenset({Unknown.MASKED, Unknown.CONSUMER})
 def judge_ranks(
     judgement: Judgement, pairing: Pairing, sides: Sides, settings: CompareSettings
 ) -> Judgement:
-    """Return a judgement in which each replica counts, and nothing of which no layout is known.
-
-    Args:
-        judgement: Of the wholes, made of the first replicas.
-        pairing: What it is about.
-        sides: The reference's and the candidate's step.
-        settings: When a difference counts.
-    """
+    """Return a judgement in which each replica counts, and nothing of which no layout is known."""
     if not any(isinstance(side, LogicalStep) for side in sides):
         return judgement
     judges = [_Judge(which, side, sides, settings) for which, side in enumerate(sides)]
@@ -205,12 +198,6 @@ def apart_by_digest(
 
     Weights, and what is made for each of them, are equal bit by bit. Others may differ by
     rounding: of these a statistic has to be out of bounds.
-
-    Args:
-        known: How the record lies.
-        values: By rank.
-        role: Of the record.
-        tolerance: What decides whether elements agree.
     """
     ranks = {coordinate: rank for rank, coordinate in coordinates(known.layout)}
     along = [dim in known.differing for dim in known.layout.mesh.dims]

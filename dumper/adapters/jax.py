@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 import numpy as np
 
-from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
+from padiff.dumper.adapter import Adapter, AfterCall, Array, BeforeCall, Handle, NamedTensor
 from padiff.dumpfile import ConfigError, numpy_dtype
 
 from .jax_calls import hook_call, hook_entered
@@ -28,17 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from padiff.dumper.adapter import Keywords, Transfer
+    from padiff.dumper.adapter import Keywords
     from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
-    from padiff.dumpfile import Layout
 
 Tensor = Any
 Module = Any
 
 
-class JaxAdapter:
+class JaxAdapter(Adapter):
     """The adapter for ``jax``: modules of flax.nnx."""
 
     name = "jax"
@@ -79,10 +78,6 @@ class JaxAdapter:
         """Yield every (path, module), parents first, shared modules at each of their paths."""
         return walk(model, children)
 
-    def unwrap(self, model: Module) -> Module:
-        """Return the model itself: nothing wraps it."""
-        return model
-
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
         """Yield parameters, then other variables and arrays; not the state of generators."""
         nnx = nnx_package()
@@ -117,26 +112,9 @@ class JaxAdapter:
         """Return the array that a variable holds now."""
         return raw(tensor)
 
-    def layout(self, tensor: Tensor) -> Layout | None:
-        """Return None: arrays that are spread over devices are read as one."""
-        return None
-
     def elements(self, tensor: Tensor) -> Array:
         """Return the elements in the array's own memory; JAX never writes there."""
         return np.asarray(raw(tensor), order="C")
-
-    def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Return None: elements are read at once."""
-        return None
-
-    def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
-        """Return None: ``elements`` is as fast."""
-        del tensor, limit
-        return None
-
-    def snapshot(self, tensor: Tensor) -> Array:
-        """Copy the elements to host memory now, C-contiguous, in their own dtype."""
-        return np.array(raw(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
         """Return a new array of the same elements and wish for a gradient."""
@@ -165,10 +143,6 @@ class JaxAdapter:
         array = raw(parameter)
         found = TAPE.gradients.get(id(array))
         return found[1] if found is not None and found[0] is array else None
-
-    def in_backward(self) -> bool:
-        """Return False: nothing that is recorded runs inside a backward pass."""
-        return False
 
     def random_state(self) -> Hashable:
         """Count how often random numbers were drawn."""
@@ -284,11 +258,6 @@ class JaxAdapter:
         with quiet():
             made = jax.numpy.array(np.asarray(array), before.dtype)
             tensor.set_value(jax.device_put(made, next(iter(before.devices()))))
-
-    def notes(self, model: Module) -> Sequence[str]:
-        """State nothing: recording changes nothing but speed."""
-        del model
-        return ()
 
     def _weights(self, model: Module) -> Iterator[Tensor]:
         for _, module in self.named_modules(model):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from padiff.dumper.operators import Operators
 from padiff.dumpfile import Argument, Dtype, Opaque
 
 from .jax_tape import DRAWING, PREFIX, TAPE, is_array, raw
-from .patched import LocalOperators, class_name
+from .patched import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from padiff.dumper.operators import RunOperator
 
 
-class JaxOperators(LocalOperators):
+class JaxOperators(Operators):
     """The operators of ``jax``."""
 
     writes_surely = True
@@ -54,10 +55,6 @@ class JaxOperators(LocalOperators):
     def dtype(self, tensor: Any) -> str:  # noqa: ANN401
         """Return the dtype's name."""
         return str(tensor.dtype.name)
-
-    def shape(self, tensor: Any) -> tuple[int, ...]:  # noqa: ANN401
-        """Return the shape."""
-        return tuple(tensor.shape)
 
     def is_recordable(self, tensor: Any) -> bool:  # noqa: ANN401
         """Refuse tracers and keys of generators."""

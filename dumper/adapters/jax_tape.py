@@ -267,13 +267,7 @@ class Tape:
         args: Sequence[Any],
         results: Sequence[Array],
     ) -> None:
-        """Note a step, if a gradient flows through it.
-
-        Args:
-            function: Makes the results of all arguments.
-            args: What it was given.
-            results: What it made.
-        """
+        """Note a step, if a gradient flows through it."""
         places = [place for place, arg in enumerate(args) if self.needs(arg)]
         made = [one for one in results if is_array(one) and not self.needs(one)]
         floating = [one for one in made if jax.numpy.issubdtype(one.dtype, np.inexact)]

@@ -12,11 +12,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import mindspore
-import numpy as np
 from mindspore import nn, ops
 from mindspore.graph.api import _pynative_executor as executor
 
 from padiff.dumper.adapter import (
+    Adapter,
     AfterCall,
     Array,
     BeforeCall,
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from padiff.dumper.adapter import Keywords, Transfer
+    from padiff.dumper.adapter import Keywords
     from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
-    from padiff.dumpfile import Layout
 
 _STATISTICS: Final = frozenset({
     "moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked",
@@ -63,7 +62,7 @@ _CASTS = frozenset({"float16", "float32", "bfloat16"})
 """Dtypes to which a Cell casts what it takes; of another one it computes in that of its weights."""
 
 
-class MindSporeAdapter:
+class MindSporeAdapter(Adapter):
     """The adapter of MindSpore."""
 
     name = "mindspore"
@@ -99,10 +98,6 @@ class MindSporeAdapter:
         """Yield every (dotted path, Cell), parents first, shared ones at each of their paths."""
         return walk(model, lambda cell: cell._cells.items())
 
-    def unwrap(self, model: Model) -> Model:
-        """Return the model itself: a wrapper of MindSpore's is a Cell with a path of its own."""
-        return model
-
     def own_tensors(self, module: Module) -> Iterator[NamedTensor]:
         """Yield the parameters, then the buffers."""
         for name, tensor in module._params.items():
@@ -117,54 +112,18 @@ class MindSporeAdapter:
         order = type(module).__mro__
         return order[: order.index(nn.Cell) + 1]
 
-    def is_training(self, module: Module) -> bool:
-        """Return the Cell's training flag."""
-        return bool(module.training)
-
     # -- tensors
-
-    def local(self, tensor: Tensor) -> Tensor:
-        """Return the tensor itself: none is spread over processes."""
-        return tensor
-
-    def layout(self, tensor: Tensor) -> Layout | None:
-        """Return None: none is spread over processes."""
-        del tensor
-        return None
 
     def elements(self, tensor: Tensor) -> Array:
         """Return the elements, C-contiguous, in their own dtype and memory where possible."""
         with busy():
             return elements(tensor)
 
-    def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Return None: recordings run on a CPU."""
-        del tensor
-        return None
-
-    def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
-        """Return None: ``elements`` is as fast."""
-        del tensor, limit
-        return None
-
-    def snapshot(self, tensor: Tensor) -> Array:
-        """Copy the elements to host memory now, C-contiguous, in their own dtype."""
-        return np.array(self.elements(tensor), order="C", copy=True)
-
     def copy(self, tensor: Tensor) -> Tensor:
         """Return a new leaf of the same elements, dtype and wish for a gradient."""
         return self.tensor(
             self.snapshot(tensor), device="cpu", dtype=None, requires_grad=tensor._requires_grad
         )
-
-    def content_key(self, tensor: Tensor) -> Hashable | None:
-        """Return None: nothing tells that elements were written."""
-        del tensor
-        return None
-
-    def identity(self, tensor: Tensor) -> Hashable:
-        """Return a key that is equal for the same tensor object."""
-        return id(tensor)
 
     def requires_grad(self, tensor: Tensor) -> bool:
         """Return whether a gradient will flow into the tensor."""
@@ -286,11 +245,6 @@ class MindSporeAdapter:
             raise ConfigError(f"cannot assign a weight: expected shape {expected}, found {found}")
         with busy():
             ops.assign(tensor, fresh)
-
-    def notes(self, model: Model) -> Sequence[str]:
-        """State what recording changes: nothing."""
-        del model
-        return ()
 
 
 def _real(tensor: Tensor) -> Tensor:

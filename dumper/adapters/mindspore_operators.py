@@ -289,10 +289,6 @@ class MindSporeOperators(PatchedOperators):
         """Return the dtype's name as dumps spell it."""
         return dtype_name(tensor)
 
-    def shape(self, tensor: mindspore.Tensor) -> tuple[int, ...]:
-        """Return the shape, which is a tuple."""
-        return tuple(tensor.shape)
-
     def is_recordable(self, tensor: mindspore.Tensor) -> bool:
         """Refuse parameters that are not there yet."""
         return not getattr(tensor, "has_init", False)

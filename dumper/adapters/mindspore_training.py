@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import mindspore
 from mindspore import nn, ops
 
+from padiff.dumper.trainer import Trainer
+
 from .mindspore_watch import is_optimizer
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class _HandOn(nn.Cell):  # type: ignore[misc]
         return gradient, ops.zeros_like(wanted)
 
 
-class MindSporeTrainer:
+class MindSporeTrainer(Trainer):
     """The training side of ``mindspore``."""
 
     def __init__(self, tape: Tape, calls: CallHooks) -> None:
@@ -128,13 +130,6 @@ class MindSporeTrainer:
             own = decay[place] if isinstance(decay, (tuple, list)) else decay
             yield parameter, named | {"weight_decay": _plain(own)} | _decoupled(optimizer)
 
-    def clipped(
-        self, optimizer: Optimizer, parameters: Sequence[Tensor]
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Return nothing: MindSpore's optimizers do not clip."""
-        del optimizer, parameters
-        return []
-
     def clip(self, parameters: Sequence[Tensor], largest_norm: float) -> None:
         """Scale all gradients so that their total L2 norm is at most this."""
         found = [self._tape.gradient(one) for one in parameters]
@@ -162,11 +157,6 @@ class MindSporeTrainer:
         """Call the class or function with the optimizer, as the newer schedules want it."""
         made: object = found(optimizer, **arguments)
         return made
-
-    def scheduler_of(self, optimizer: Optimizer, scheduler: object | None) -> object | None:
-        """Return the schedule; older ones are inside the optimizer and need no steps."""
-        del optimizer
-        return scheduler
 
     def forget_dropout(self, model: Model) -> list[str]:
         """Set every dropout probability to 0."""

@@ -8,7 +8,7 @@ from mindspore import nn
 from mindspore.experimental.optim import Optimizer as GroupOptimizer
 from mindspore.graph.api import _pynative_executor as executor
 
-from padiff.dumper.watch import Handles, Patch, watch_calls
+from padiff.dumper.watch import Handles, Patch, Watch, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def is_optimizer(thing: object) -> bool:
     return isinstance(thing, (nn.Optimizer, GroupOptimizer))
 
 
-class MindSporeWatch:
+class MindSporeWatch(Watch):
     """The calls, backward passes and updates of ``mindspore``."""
 
     def __init__(self, tape: Tape) -> None:
@@ -82,11 +82,6 @@ class MindSporeWatch:
     def handed(self, after: Callable[[Tensor, Tensor], None]) -> Handle:
         """Watch what ``mindspore.grad`` gives."""
         return self._tape.listen(after)
-
-    def rehearsals(self, around: Callable[[], AbstractContextManager[object]]) -> Handle:
-        """Watch nothing: MindSpore tries no model."""
-        del around
-        return Handles()
 
     def records_gradients(self) -> bool:
         """Return whether operations of this thread become part of a graph."""

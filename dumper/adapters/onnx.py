@@ -69,10 +69,6 @@ class OnnxFormat:
     def read(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """Read a file as a graph.
 
-        Args:
-            path: Where it is.
-            shapes: Of inputs that are known to the caller, by name.
-
         Raises:
             ConfigError: It is damaged, or holds what is not supported.
         """
@@ -133,11 +129,6 @@ class _Reader:
 
         The exporter merges equal initializers and exchanges the axes of those that it multiplies
         by; what each node was exported from names the weights that were meant.
-
-        Args:
-            nodes: All nodes.
-            protos: The same, as the file holds them.
-            leaves: What stands in the file; merged weights are added.
         """
         groups: dict[str, list[int]] = {}
         for place, node in enumerate(nodes):

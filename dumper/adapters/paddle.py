@@ -21,13 +21,13 @@ from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import paddle
 from paddle import nn
 from paddle.jit.pir_translated_layer import PirTranslatedLayer
 from paddle.nn.layer.rnn import RNNBase
 
 from padiff.dumper.adapter import (
+    Adapter,
     AfterCall,
     Array,
     BeforeCall,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from padiff.dumper.adapter import Keywords, Transfer
+    from padiff.dumper.adapter import Keywords
     from padiff.dumper.operators import Operators
     from padiff.dumper.trainer import Trainer
     from padiff.dumper.watch import Watch
@@ -75,7 +75,7 @@ _PARTS: Final = {"complex64": "float32", "complex128": "float64"}
 _LOST_RESERVE: Final = "Tensor holds no memory"
 
 
-class PaddleAdapter:
+class PaddleAdapter(Adapter):
     """The adapter of PaddlePaddle."""
 
     name = "paddle"
@@ -148,15 +148,7 @@ class PaddleAdapter:
         order = type(module).__mro__
         return order[: order.index(nn.Layer) + 1]
 
-    def is_training(self, module: Module) -> bool:
-        """Return the layer's training flag."""
-        return bool(module.training)
-
     # -- tensors
-
-    def local(self, tensor: Tensor) -> Tensor:
-        """Return the tensor itself: no operator on a distributed one is recorded."""
-        return tensor
 
     def layout(self, tensor: Tensor) -> Layout | None:
         """Read the mesh and the placements of a distributed tensor."""
@@ -166,17 +158,9 @@ class PaddleAdapter:
         """Return the elements, C-contiguous, in their own dtype and memory where possible."""
         return elements(tensor)
 
-    def transfer(self, tensor: Tensor) -> Transfer | None:
-        """Return None: Paddle has no public way to keep a tensor's memory for another stream."""
-        return None
-
     def small_bytes(self, tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
         """Copy the memory of a small contiguous tensor: numpy takes three times as long."""
         return small_bytes(tensor, limit)
-
-    def snapshot(self, tensor: Tensor) -> Array:
-        """Copy the elements to host memory now, C-contiguous, in their native dtype."""
-        return np.array(elements(tensor), order="C", copy=True)
 
     def copy(self, tensor: Tensor) -> Tensor:
         """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
@@ -202,10 +186,6 @@ class PaddleAdapter:
             *shape,
             *tensor.strides,
         )
-
-    def identity(self, tensor: Tensor) -> Hashable:
-        """Return a key that is equal for the same tensor object."""
-        return id(tensor)
 
     def requires_grad(self, tensor: Tensor) -> bool:
         """Return whether a gradient will flow into the tensor."""

@@ -286,10 +286,6 @@ class PaddleOperators(PatchedOperators):
         """Return the dtype's name without ``paddle.``."""
         return dtype_name(tensor)
 
-    def shape(self, tensor: paddle.Tensor) -> tuple[int, ...]:
-        """Return the shape as a plain tuple."""
-        return tuple(tensor.shape)
-
     def is_recordable(self, tensor: paddle.Tensor) -> bool:
         """Refuse what has no dense elements of its own; no memory is needed for none."""
         is_there = tensor._is_initialized() or 0 in tensor.shape

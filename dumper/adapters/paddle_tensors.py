@@ -75,10 +75,6 @@ def elements(tensor: Tensor) -> Array:
 def small_bytes(tensor: Tensor, limit: int) -> tuple[bytes, str, tuple[int, ...]] | None:
     """Copy the memory of a tensor in host memory, if it is small, dense and contiguous.
 
-    Args:
-        tensor: What to copy.
-        limit: Bytes from which on a tensor is not small.
-
     Returns:
         Its elements, the name of its dtype, and its shape.
     """

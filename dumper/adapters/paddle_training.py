@@ -25,7 +25,8 @@ from paddle.distributed.fleet.meta_parallel.pipeline_parallel import PipelinePar
 from paddle.distributed.fleet.utils.mix_precision_utils import MixPrecisionOptimizer
 from paddle.optimizer.lr import LRScheduler
 
-from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
+from padiff.dumper.trainer import Trainer
+from padiff.dumper.watch import Handles, Patch, ScaledLosses, Watch, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ class _HandOn(paddle.autograd.PyLayer):
         return gradient
 
 
-class PaddleTrainer:
+class PaddleTrainer(Trainer):
     """The training side of ``paddle``."""
 
     def is_optimizer(self, thing: object) -> bool:
@@ -131,11 +132,6 @@ class PaddleTrainer:
     def hook_update(self, optimizer: Optimizer, before: Callable[[], None]) -> Handle:
         """Call back before each ``optimizer.step()`` and ``optimizer.minimize()``."""
         return _Wrapped(optimizer, before)
-
-    def gradient_scale(self, optimizer: Optimizer) -> float:
-        """Return 1: Paddle's scaler unscales before every update."""
-        del optimizer
-        return 1.0
 
     def trained(self, optimizer: Optimizer) -> list[Tensor]:
         """List the parameters of all groups."""
@@ -314,7 +310,7 @@ _PASSES = ("run_backward", "run_partial_grad")
 """What runs all backward passes of Paddle: those of losses, and ``paddle.grad``."""
 
 
-class PaddleWatch:
+class PaddleWatch(Watch):
     """The calls, backward passes and updates of ``paddle``."""
 
     def calls(
@@ -361,11 +357,6 @@ class PaddleWatch:
             return called
 
         return Patch(paddle.base.core.eager, "run_partial_grad", wrap)
-
-    def rehearsals(self, around: Callable[[], AbstractContextManager[object]]) -> Handle:
-        """Watch nothing: Paddle's pipelines send shapes along with what they compute."""
-        del around
-        return Handles()
 
     def records_gradients(self) -> bool:
         """Return whether operations of this thread become part of a graph."""

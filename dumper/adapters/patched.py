@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from padiff.dumper.operators import Operators
 from padiff.dumpfile import Opaque
 
 if TYPE_CHECKING:
@@ -55,43 +56,7 @@ class Bindings(Protocol):
         """Put everything back that nobody needs replaced any more."""
 
 
-class LocalOperators:
-    """What is the same where nothing between processes is an operator."""
-
-    def is_plain(self, name: str) -> bool:
-        """Return False: an operator may write into its arguments."""
-        del name
-        return False
-
-    def is_unscaling(self, name: str) -> bool:
-        """Return False: what takes a scale off gradients counts as an operator of the update."""
-        del name
-        return False
-
-    def read_by(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return all: what an operator only writes is not an argument of it."""
-        del name
-        return args, kwargs
-
-    def is_pending(self, name: str, result: object) -> bool:
-        """Return False: whoever reads a tensor waits for its elements."""
-        del name, result
-        return False
-
-    def is_wait(self, name: str) -> bool:
-        """Return False: no operator waits for another."""
-        del name
-        return False
-
-    def sends(self, name: str) -> bool:
-        """Return False: what is sent to other processes is not recorded."""
-        del name
-        return False
-
-
-class PatchedOperators(LocalOperators):
+class PatchedOperators(Operators):
     """Hands over the calls of a thread while bindings are replaced."""
 
     writes_surely = False

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
-from padiff.dumper.adapter import AfterCall, Array, BeforeCall, Handle, NamedTensor
+from padiff.dumper.adapter import Adapter, AfterCall, Array, BeforeCall, Handle, NamedTensor
 from padiff.dumper.watch import Handles
 from padiff.dumpfile import ConfigError
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from padiff.dumpfile import Layout
 
 
-class TorchAdapter:
+class TorchAdapter(Adapter):
     """The adapter for ``torch``."""
 
     name = "torch"
@@ -120,10 +120,6 @@ class TorchAdapter:
         order = class_of(module).__mro__
         return order[: order.index(torch.nn.Module) + 1]
 
-    def is_training(self, module: torch.nn.Module) -> bool:
-        """Return the module's training flag; a frozen scripted module has none."""
-        return getattr(module, "training", False)
-
     # -- tensors
 
     def elements(self, tensor: torch.Tensor) -> Array:
@@ -177,10 +173,6 @@ class TorchAdapter:
             return None
         return array_of(tensor).tobytes(), _COPIED[dtype], tensor.shape
 
-    def snapshot(self, tensor: torch.Tensor) -> Array:
-        """Copy the elements to host memory now, C-contiguous, in their own dtype."""
-        return np.array(self.elements(tensor), order="C", copy=True)
-
     def copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a new leaf of the same elements, dtype, device and wish for a gradient."""
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
@@ -204,10 +196,6 @@ class TorchAdapter:
             tensor.shape,
             tensor.stride(),
         )
-
-    def identity(self, tensor: torch.Tensor) -> Hashable:
-        """Return the object's id; parameters are tied by being one object."""
-        return id(tensor)
 
     def requires_grad(self, tensor: torch.Tensor) -> bool:
         """Return whether a gradient will flow into the tensor."""

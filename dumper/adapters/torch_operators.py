@@ -17,6 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import resolve_name
 
+from padiff.dumper.operators import Operators
 from padiff.dumpfile import Argument, Dtype, Mode, Opaque
 
 from .patched import class_name
@@ -193,7 +194,7 @@ class _Mode(OperatorMode):
         return self.run(name, function, args, kwargs or {})
 
 
-class TorchOperators:
+class TorchOperators(Operators):
     """The operators of ``torch``."""
 
     writes_surely = True
@@ -431,11 +432,6 @@ def drawn_inside(
     name: str, given: tuple[tuple[Any, ...], Mapping[str, Any]], before: Hashable
 ) -> torch.Tensor | None:
     """Return what an operator drew on its way, in the form in which its row of the table takes it.
-
-    Args:
-        name: Of the operator.
-        given: What it was called with.
-        before: The states of all generators before, the CPU's alone or first.
 
     Returns:
         Which elements were kept, as bool; several dropouts stand behind each other on one more axis

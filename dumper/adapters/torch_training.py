@@ -16,7 +16,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from padiff.dumper.watch import Handles, Patch, ScaledLosses, watch_calls
+from padiff.dumper.trainer import Trainer
+from padiff.dumper.watch import Handles, Patch, ScaledLosses, Watch, watch_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ class _HandOn(torch.autograd.Function):
         return gradient, None
 
 
-class TorchTrainer:
+class TorchTrainer(Trainer):
     """The training side of ``torch``."""
 
     def is_optimizer(self, thing: object) -> bool:
@@ -120,13 +121,6 @@ class TorchTrainer:
             for parameter in group["params"]:
                 yield parameter, found
 
-    def clipped(
-        self, optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]
-    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return nothing: torch's optimizers do not clip."""
-        del optimizer, parameters
-        return []
-
     def clip(self, parameters: Sequence[torch.Tensor], largest_norm: float) -> None:
         """Scale all gradients in place so that their total norm is at most this."""
         torch.nn.utils.clip_grad_norm_(parameters, largest_norm)
@@ -152,11 +146,6 @@ class TorchTrainer:
         """Call the class or function with the optimizer."""
         made: object = found(optimizer, **arguments)
         return made
-
-    def scheduler_of(self, optimizer: object, scheduler: object | None) -> object | None:
-        """Return the schedule; torch's know their optimizer themselves."""
-        del optimizer
-        return scheduler
 
     def forget_dropout(self, model: torch.nn.Module) -> list[str]:
         """Set every dropout probability to 0, in attention and recurrent layers too."""
@@ -215,7 +204,7 @@ _INPUTS = 4
 """Place of the inputs among its arguments."""
 
 
-class TorchWatch:
+class TorchWatch(Watch):
     """The calls, backward passes and updates of ``torch``."""
 
     def calls(

@@ -136,10 +136,6 @@ class Format(Protocol):
     def read(self, path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """Read a file.
 
-        Args:
-            path: Where it is.
-            shapes: Of inputs that are known to the caller, by name.
-
         Raises:
             ConfigError: It is damaged, or of a kind that is not supported.
         """

@@ -52,13 +52,6 @@ def write_graph(
 ) -> None:
     """Write a graph.
 
-    Args:
-        graph: What ran.
-        writer: Of the step.
-        feeds: Inputs by name; empty if nothing ran.
-        values: What is known of the other values.
-        with_program: Whether the operators are recorded, or the calls of modules alone.
-
     Raises:
         ConfigError: The shape of a value is not known.
     """

@@ -150,12 +150,7 @@ class Construction:
         self._recorder.detach()
 
     def add_to(self, program: ProgramBuilder, leaves: Mapping[Key, Stored]) -> None:
-        """Add to a program the operators that made some of its leaves.
-
-        Args:
-            program: That is complete otherwise.
-            leaves: Buffers and constants, by what they hold.
-        """
+        """Add to a program the operators that made some of its leaves."""
         wanted = {self.made[key]: stored for key, stored in leaves.items() if key in self.made}
         numbers: dict[int, int] = {}
 

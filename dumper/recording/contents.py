@@ -141,12 +141,6 @@ def store(
     """Store what a tensor holds at this moment.
 
     From a GPU the elements may still be on their way when this returns.
-
-    Args:
-        adapter: The tensor's framework.
-        writer: Where it goes.
-        tensor: What to store.
-        content: How much of it to write; None as the writer does.
     """
     small_bytes = getattr(adapter, "small_bytes", None)  # adapters of others may lack it
     small = None if small_bytes is None else small_bytes(tensor, SMALL_BYTES)

@@ -23,13 +23,7 @@ class Description:
     """The manifest in the making."""
 
     def __init__(self, model: Model, adapter: Adapter, settings: RecordSettings) -> None:
-        """Name the dump; the rest comes with ``observe`` and ``state``.
-
-        Args:
-            model: The model, possibly wrapped.
-            adapter: Its framework.
-            settings: What is recorded.
-        """
+        """Name the dump; the rest comes with ``observe`` and ``state``."""
         inner = adapter.unwrap(model)
         self._model, self._adapter, self._settings = inner, adapter, settings
         self._wrapped = model
@@ -76,11 +70,7 @@ class Description:
         self._notes.extend(notes)
 
     def observe(self, more: Mapping[str, JSON]) -> None:
-        """State what is true of the model and the machine when recording begins.
-
-        Args:
-            more: Settings beyond the recording's own.
-        """
+        """State what is true of the model and the machine when recording begins."""
         model, adapter, settings = self._model, self._adapter, self._settings
         kind = adapter.class_bases(model)[0]
         self._about = replace(

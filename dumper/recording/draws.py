@@ -28,11 +28,7 @@ class Draws:
     """
 
     def __init__(self, adapter: Adapter) -> None:
-        """Know no state yet: what came before the first event is no call's.
-
-        Args:
-            adapter: Knows the framework's own generators.
-        """
+        """Know no state yet: what came before the first event is no call's."""
         self._adapter = adapter
         self._seen: dict[str, tuple[Hashable, int]] = {}
         self._first: dict[tuple[int | None, str], int] = {}

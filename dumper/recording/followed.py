@@ -59,13 +59,7 @@ class Followed:
     def concerns(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, by_gradient: bool = False
     ) -> bool:
-        """Return whether a call takes any of the tensors, or what was made of them.
-
-        Args:
-            args: What is called with.
-            kwargs: The same.
-            by_gradient: Whether only the gradients are looked for.
-        """
+        """Return whether a call takes any of the tensors, or what was made of them."""
         if self.is_outdated:
             self._list()
         is_found = self._is_gradient if by_gradient else self._is_followed

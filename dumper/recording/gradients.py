@@ -60,16 +60,7 @@ class Gradients:
         store: Callable[[Tensor], Kept],
         guard: Callable[[Callable[..., None]], Callable[..., None]],
     ) -> None:
-        """Wait for nothing yet.
-
-        Args:
-            adapter: The model's framework.
-            writer: Where gradients go.
-            lock: Held while one is written; they come in the framework's threads.
-            next_order: Gives the next place in the execution order.
-            store: Stores a gradient.
-            guard: Makes a hook harmless.
-        """
+        """Wait for nothing yet."""
         self._adapter, self._writer = adapter, writer
         self._lock, self._next, self._store = lock, next_order, store
         self._guard = guard
@@ -88,13 +79,7 @@ class Gradients:
     def watch(
         self, tensor: Tensor, known: dict[Hashable, tuple[Tensor, Watched]], target: Target
     ) -> None:
-        """Wait for a tensor's gradient; a tensor met again waits by the hook it has.
-
-        Args:
-            tensor: Requires a gradient.
-            known: The tensors that are watched, alive so that no identity is used again, by that.
-            target: Where its gradient goes.
-        """
+        """Wait for a tensor's gradient; a tensor met again waits by the hook it has."""
         identity = self._adapter.identity(tensor)
         _, watched = known.get(identity, (None, None))
         if watched is None or watched.arrivals:
@@ -187,14 +172,7 @@ class Recomputed:
         gradients: Gradients,
         calls: Sequence[OpenCall],
     ) -> None:
-        """Know nothing of any repetition yet.
-
-        Args:
-            adapter: The model's framework.
-            writer: Knows the digests of what was stored.
-            gradients: Waits for gradients.
-            calls: All calls recorded so far; grows.
-        """
+        """Know nothing of any repetition yet."""
         self._adapter, self._writer = adapter, writer
         self._gradients, self._calls = gradients, calls
         self._inputs: defaultdict[int, dict[str, Stored]] = defaultdict(dict)
@@ -219,13 +197,7 @@ class Recomputed:
             self._without[call.id, role, slot] = content.shape
 
     def begin(self, module: int, frame: FrameType | None, flat: Flat) -> OpenCall | None:
-        """Note that a module is called inside the backward pass; give the call it repeats.
-
-        Args:
-            module: Which one.
-            frame: What runs the call.
-            flat: Its arguments.
-        """
+        """Note that a module is called inside the backward pass; give the call it repeats."""
         self.count += 1
         self._look_at_new_calls()
         around = self._stack.parent(frame)

@@ -90,19 +90,13 @@ class LiveSide:
         self._adapter.assign(self._tensors[record.id], array)
 
 
-def build_side(target: Target, *, framework: str | None = None) -> LiveSide:
+def build_side(target: Target) -> LiveSide:
     """Build the model that a user named, and give it as a side; it is not run.
-
-    Args:
-        target: The factory, class or model.
-        framework: Imported before the model's file; None finds it from the model.
 
     Raises:
         ConfigError: There is no such model, or the framework does not know it.
         RecordError: The user's code raised.
     """
-    if framework is not None:
-        adapters.load(framework)
 
     def is_model(thing: object) -> bool:
         return any(adapters.load(name).is_model(thing) for name in adapters.imported())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from .nested import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from padiff.dumper.adapter import Array
 
@@ -28,35 +28,6 @@ if TYPE_CHECKING:
 _NUMBERS = np.generic | int | float | complex
 SUFFIXES = frozenset({".npy", ".npz", ".safetensors"})
 ROOT = ModuleInfo(id=0, path="", class_name="Arrays", class_path="padiff.Arrays", parent=None)
-
-
-def save(
-    name: str,
-    values: Mapping[str, object],
-    *,
-    out: str | Path = "padiff_dump",
-    overwrite: bool = False,
-) -> Path:
-    """Save named tensors, arrays and numbers as a dump, to be compared like any other.
-
-    ::
-
-        padiff.save("forward_torch", {"logits": logits, "accuracy": 0.761})
-
-    Args:
-        name: Name of the dump.
-        values: Tensors of any framework at hand, arrays, numbers, or containers of these.
-        out: Directory of all dumps.
-        overwrite: Replace an existing dump of that name.
-
-    Returns:
-        The dump's directory.
-
-    Raises:
-        ConfigError: There is nothing to save, or something that is no number.
-        DumpError: The dump cannot be written.
-    """
-    return write_named(Path(out) / name, [arrays_of(values)], overwrite=overwrite)
 
 
 def arrays_of(values: object) -> dict[str, Array]:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 def patterns_of(option: str, given: Any, *models: Model) -> tuple[str, ...]:  # noqa: ANN401
     """Return patterns of modules as text.
 
-    Args:
-        option: What the caller calls it: ``include``.
-        given: A pattern, a module, or several of these.
-        models: Where modules are looked for.
-
     Raises:
         ConfigError: Something is neither, or a module of another model.
     """

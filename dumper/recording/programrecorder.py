@@ -460,13 +460,7 @@ class ProgramRecorder:
             self.detach()
 
     def _is_left_out(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether an operator is none of the forward pass, the loss or the update.
-
-        Args:
-            frame: Where it was called.
-            args: What it is called with.
-            kwargs: The same.
-        """
+        """Return whether an operator is none of the forward pass, the loss or the update."""
         if (
             self._is_closed
             or self.is_paused
@@ -626,12 +620,7 @@ class ProgramRecorder:
         return self._dtype(tensor) in {"int32", "int64"}
 
     def _changed(self, changed: list[Tensor], exposed: Sequence[Tensor]) -> list[Tensor]:
-        """Return the tensors that an operator wrote into.
-
-        Args:
-            changed: That are not what they were.
-            exposed: That may have been written while their version stayed.
-        """
+        """Return the tensors that an operator wrote into."""
         changed += self._written_unseen(exposed)
         gone = [one for one in changed if not self._is_recordable(one)]
         for one in gone:  # it is spread over processes now
@@ -667,13 +656,7 @@ class ProgramRecorder:
         return entry.view if entry is not None and is_same else None
 
     def _follows(self, tensor: Tensor, changed: list[Tensor], made: list[Tensor]) -> bool:
-        """Return whether a tensor is a view that changed along: it is taken again when needed.
-
-        Args:
-            tensor: That was not returned.
-            changed: All whose version is another one.
-            made: What was returned.
-        """
+        """Return whether a tensor is a view that changed along: it is taken again when needed."""
         entry = self._live.get(id(tensor))
         view = None if entry is None else entry.view
         source = None if view is None else view.source()
@@ -755,13 +738,7 @@ class ProgramRecorder:
         return value
 
     def _watch_gradient(self, value: int, tensor: Tensor, own: Tensor) -> None:
-        """Wait for the gradient of a value, once it is known that there will be one.
-
-        Args:
-            value: Which.
-            tensor: That holds it, and gets the gradient.
-            own: The same, or the part of it that this process holds.
-        """
+        """Wait for the gradient of a value, once it is known that there will be one."""
         if self._backward and value not in self._watched and self._requires_grad(tensor):
             self._watched[value] = None if own is tensor else self._operators.shape(tensor)
             self._handles.append(self._hook(tensor, partial(self._arrive, value)))

@@ -120,9 +120,6 @@ class RecordedSteps:
     def finish(self, name: str) -> None:
         """End the recording: what came after the last whole step is left out.
 
-        Args:
-            name: The dump's, for messages.
-
         Raises:
             RecordError: No step was recorded.
         """

@@ -34,10 +34,6 @@ def parts_of_result(value: object, is_tensor: IsTensor) -> Iterator[tuple[str, A
     Text is an array of its bytes, a short sequence of numbers one array, a set of numbers or text a
     list in order. Attributes that begin with an underscore count where they hold tensors or arrays.
     What can be called is no data: a model that hangs on its result is not part of it.
-
-    Args:
-        value: What the model gave.
-        is_tensor: Tells the framework's tensors, which are yielded as they are.
     """
     yield from _Walk(is_tensor).enter("", value, is_inside=False, is_private=False)
 

@@ -18,12 +18,7 @@ class Running:
         """Hear where the dump is to be."""
 
     def call(self, path: str, index: int) -> None:
-        """Hear that a call of a module runs now: one that begins, or one that goes on.
-
-        Args:
-            path: Module path.
-            index: Number of the call among those of its module in this step.
-        """
+        """Hear that a call of a module runs now: one that begins, or one that goes on."""
 
     def between_calls(self) -> None:
         """Hear that no call runs now."""

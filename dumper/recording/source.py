@@ -75,11 +75,6 @@ class Sources:
     ) -> SourceLine | None:
         """Return the innermost line outside the framework, the standard library and padiff.
 
-        Args:
-            frame: The framework's frame that runs the call.
-            around: The one that runs the call around it, if there is any.
-            known: The line of that call.
-
         Returns:
             None where padiff itself, or nothing but the framework, made the call.
         """

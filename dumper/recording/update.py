@@ -127,11 +127,7 @@ class Update:
             self._program.add_end(record, self._ends.get(id(tensor)), stored)
 
     def gradients_ready(self, *, is_clipped: bool) -> None:
-        """Store all gradients now; what comes until the update is the clip.
-
-        Args:
-            is_clipped: Whether they are about to be clipped.
-        """
+        """Store all gradients now; what comes until the update is the clip."""
         self._capture(None)
         self.is_clipped = is_clipped
 
@@ -166,12 +162,7 @@ class Update:
                 self._squares[key] = _square(array)
 
     def ended(self, optimizer: Optimizer, *, is_changed: bool) -> None:
-        """Store gradients that came during the update, from calls that the optimizer made itself.
-
-        Args:
-            optimizer: What was to change the weights.
-            is_changed: Whether it did; a gradient scaler may have skipped it.
-        """
+        """Store gradients that came during the update by calls of the optimizer itself."""
         self.expect(optimizer)
         if is_changed and self.state.is_recorded:
             if id(optimizer) not in self._begun:

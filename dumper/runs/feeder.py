@@ -48,14 +48,6 @@ class Feeder:
     ) -> None:
         """Open the dump to feed from.
 
-        Args:
-            adapter: The model's framework.
-            model: The model, unwrapped.
-            phase: FORWARD feeds outputs, BACKWARD gradients, BOTH both.
-            reference: The dump to feed from.
-            rank: Which process this is.
-            steps: Numbers of the steps that are going to be run.
-
         Raises:
             DumpError: The reference cannot be read.
             ConfigError: It lacks a step.
@@ -72,10 +64,6 @@ class Feeder:
 
     def learn(self, candidate: Side, map_file: MapFile | None = None) -> None:
         """Pair the calls of a run of the model with those of the reference.
-
-        Args:
-            candidate: What a run of the model recorded.
-            map_file: What the user decided.
 
         Raises:
             ConfigError: No output of the two is paired, or the reference holds no values.

@@ -198,10 +198,6 @@ def parse_input(text: str) -> InputSource:
 def load_inputs(sources: Sequence[InputSource], forward: Keywords) -> Inputs:
     """Load all files and decide which argument each array is.
 
-    Args:
-        sources: In the order given; those without keyword fill the positions.
-        forward: What ``forward`` accepts by keyword.
-
     Raises:
         ConfigError: A file cannot be read, or a name is none of forward's or comes twice.
     """

@@ -60,11 +60,7 @@ class Chosen:
         return {SETTING: told}
 
     def notes(self, reference: str) -> tuple[str, ...]:
-        """Describe what was left out, and why.
-
-        Args:
-            reference: Name of the dump whose outputs decided.
-        """
+        """Describe what was left out, and why."""
         lines = []
         if self.left_out:
             why = "as --outputs says" if self.by_name else f"which {reference!r} does not give"
@@ -140,15 +136,14 @@ class LossOutputs:
 
 
 def outputs_for(
-    names: tuple[str, ...], sources: Iterable[Path | None], *, step: int = 0, rank: int = 0
+    names: tuple[str, ...], sources: Iterable[Path | None], *, rank: int = 0
 ) -> LossOutputs:
     """Read what the loss of a reference takes.
 
     Args:
         names: What the user chose.
         sources: What a run reads from; the first that is a dump is the reference.
-        step: The step to read, or the first that there is.
-        rank: Likewise.
+        rank: Whose first step is read, or the first rank that there is.
 
     Raises:
         DumpError: The dump cannot be read.
@@ -157,7 +152,7 @@ def outputs_for(
         if source is not None and is_dump(source):
             dump = open_dump(source)
             places = sorted((info.step, info.rank) for info in dump.files)
-            place = (step, rank) if (step, rank) in places else places[0]
+            place = (0, rank) if (0, rank) in places else places[0]
             with dump.open(*place) as file:
                 known = _outputs_of(file.index)
             told = dump.manifest.settings.get(SETTING)

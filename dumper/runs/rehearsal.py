@@ -36,12 +36,6 @@ def rehearsed(
 ) -> Iterator[Path]:
     """Record one forward pass into a temporary dump, and leave the model as it was.
 
-    Args:
-        model: The model, placed and fed as in the run to come.
-        adapter: The adapter of its framework.
-        forward: Runs the model once.
-        feeder: Replaces what its calls hand on.
-
     Yields:
         The dump, until the context is left.
     """
@@ -98,13 +92,6 @@ def rehearse_fed(
 
     So a fault of one module does not reach those behind it.
 
-    Args:
-        model: As ``rehearse``.
-        adapter: As ``rehearse``.
-        forward: As ``rehearse``.
-        reference: The dump to feed from.
-        map_file: What the user decided.
-
     Yields:
         As ``rehearse``; what was recorded is what the calls themselves made.
 
@@ -129,13 +116,6 @@ def learned_feeder(
     steps: Iterable[int],
 ) -> Feeder:
     """Run the model once to learn which of its calls is which of the reference's.
-
-    Args:
-        settings: Name the dump to feed from, the phase, and a map file.
-        adapter: As ``rehearse``.
-        model: As ``rehearse``.
-        forward: As ``rehearse``.
-        steps: Numbers of the steps that are going to be run.
 
     Raises:
         DumpError: The reference cannot be read.

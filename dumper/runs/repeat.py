@@ -71,13 +71,7 @@ class PerturbedInputs(StepInputs):
     """What the model takes in a further run."""
 
     def __init__(self, inputs: StepInputs, move: Callable[[Array], Array], device: str) -> None:
-        """Take over the inputs of the first run.
-
-        Args:
-            inputs: What was read for it.
-            move: Gives a floating array perturbed.
-            device: Where the tensors go.
-        """
+        """Take over the inputs of the first run."""
         vars(self).update(vars(inputs))
         self._move = move
         self._device = device
@@ -108,13 +102,7 @@ class Repeats:
     """The further runs of one recording; takes note of the weights before the first."""
 
     def __init__(self, settings: RepeatSettings, adapter: Adapter, model: Model) -> None:
-        """Keep a copy of all weights and buffers.
-
-        Args:
-            settings: How often, and how perturbed.
-            adapter: The model's framework.
-            model: The model, before the run that is recorded.
-        """
+        """Keep a copy of all weights and buffers."""
         self._settings = settings
         self._adapter = adapter
         self._model = model
@@ -249,12 +237,6 @@ def _difference(
 
 def _merge(one: Floors, other: Floors, merge: Merge) -> Floors:
     return {place: list(map(merge, rows, other[place])) for place, rows in one.items()}
-
-
-def _equal(one: Array | None, other: Array | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
 
 
 def _larger(one: RecordFloor | None, other: RecordFloor | None) -> RecordFloor | None:

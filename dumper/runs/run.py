@@ -46,10 +46,6 @@ SEEDS = 2**32
 def run(settings: RunSettings, *, progress: Progress | None = None) -> Path:
     """Load a model, run it under the recorder, and give the finished dump's directory.
 
-    Args:
-        settings: What to run and what to record.
-        progress: Hears which stage begins.
-
     Returns:
         The dump's directory.
 

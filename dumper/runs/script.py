@@ -155,12 +155,7 @@ class AfterImport(MetaPathFinder):
     """A ``with`` block in which the first import of each named module is told."""
 
     def __init__(self, names: Iterable[str], callback: Callable[[str], None]) -> None:
-        """Keep what to wait for.
-
-        Args:
-            names: Top-level modules.
-            callback: Gets the name once the module is whole; at once for one that is imported.
-        """
+        """Keep what to wait for."""
         self._names = set(names)
         self._callback = callback
 

@@ -36,13 +36,7 @@ class Choice:
         return "a model"
 
     def fits(self, adapter: Adapter, module: Module, frame: FrameType | None) -> bool:
-        """Return whether a module that is called is the one.
-
-        Args:
-            adapter: Its framework.
-            module: It, possibly wrapped.
-            frame: From where it is called.
-        """
+        """Return whether a module that is called is the one."""
         if self.class_name is not None:
             kind = type(adapter.unwrap(module))
             full = f"{kind.__module__}.{kind.__qualname__}"
@@ -77,11 +71,6 @@ def entered(adapter: Adapter, module: Module, frame: FrameType | None) -> Entere
 
     Scripts call ``model.forward(x)``, or ``model.training_step(batch)`` as trainers do; then only
     modules inside the model are called.
-
-    Args:
-        adapter: The framework.
-        module: What is called, inside no other call.
-        frame: From where.
     """
     found = Entered(model=module)
     while frame is not None:

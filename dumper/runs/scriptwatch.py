@@ -455,11 +455,6 @@ class Provided:
     def __init__(self, settings: RunSettings, adapter: Adapter, model: Model) -> None:
         """Load the weights, and learn which call is which where outputs are fed.
 
-        Args:
-            settings: Sources of weights, inputs and outputs, and what is recorded.
-            adapter: The model's framework.
-            model: The model, unwrapped.
-
         Raises:
             ConfigError: Something of a source does not fit the model.
             DumpError: A dump cannot be read.

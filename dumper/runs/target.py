@@ -184,11 +184,6 @@ def build(
 ) -> Any:  # noqa: ANN401 - a model of any framework
     """Return the model: the thing found itself, or what it returns when it is called.
 
-    Args:
-        target: What the user named, for messages and arguments.
-        found: What stands there.
-        is_model: Tells whether something is a model instance of a known framework.
-
     Raises:
         ConfigError: It is no model and cannot be called, its arguments do not fit, or it
             returned something else than a model.

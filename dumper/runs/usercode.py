@@ -80,13 +80,7 @@ def describe(error: BaseException) -> str:
 def forward_trouble(
     adapter: Adapter, model: Model, *, has_inputs: bool
 ) -> Callable[[Exception], PadiffError | None]:
-    """Return in which module an exception of the forward pass arose.
-
-    Args:
-        adapter: The framework's.
-        model: What was run.
-        has_inputs: Whether it was given anything.
-    """
+    """Return in which module an exception of the forward pass arose."""
 
     def translate(error: Exception) -> PadiffError | None:
         paths: dict[int, tuple[str, str]] = {}
@@ -118,11 +112,6 @@ def default_loss(
     adapter: Adapter, output: object, chosen: LossOutputs | None = None
 ) -> tuple[Tensor | None, str | None]:
     """Compute the mean over the floating outputs, and say why there is no backward pass if so.
-
-    Args:
-        adapter: Of the model's framework.
-        output: What the model gave.
-        chosen: Which outputs count; by default all.
 
     Raises:
         ConfigError: An output that the user chose is not there.

@@ -176,12 +176,11 @@ class FileSide:
 
 
 @contextmanager
-def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
+def open_source(path: Path | str) -> Iterator[Side]:
     """Open a dump or a checkpoint file as a side.
 
     Args:
         path: A dump's directory, a packed dump, or a checkpoint file.
-        framework: Whose conventions a safetensors file follows; told by the names if empty.
 
     Raises:
         ConfigError: The file is of no known kind, damaged, or no state dict.
@@ -190,7 +189,7 @@ def open_source(path: Path | str, *, framework: str = "") -> Iterator[Side]:
     place = _place(Path(path))
     if _is_checkpoint(place):
         arrays, found = read_arrays(place)
-        yield FileSide(arrays, framework or found or _framework_of_names(arrays))
+        yield FileSide(arrays, found or _framework_of_names(arrays))
     else:
         with unpacked(place) as folder, open_dump(folder).open() as side:
             yield side

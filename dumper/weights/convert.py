@@ -44,13 +44,6 @@ def convert(
 ) -> Converted:
     """Apply a plan to all values of the source.
 
-    Args:
-        plan: Made for these two sides.
-        source: Where the values come from.
-        target: The model whose checkpoint it becomes.
-        task: How an error message begins.
-        strict: Whether anything missing or ambiguous is an error.
-
     Raises:
         ConfigError: Something is missing, ambiguous or does not fit; all of it is listed.
     """

@@ -35,10 +35,6 @@ def read_safetensors(path: Path, *, what: str = "weights") -> dict[str, Array]:
     The library holds the header against the file (places, sizes, names); it is not asked for the
     arrays themselves, since its view for numpy knows no float8 and copies.
 
-    Args:
-        path: The file.
-        what: What they are to the user, for messages.
-
     Raises:
         ConfigError: It is damaged, its header says what cannot be, or it holds an unknown dtype.
         OSError: It cannot be opened.

@@ -199,12 +199,7 @@ class Storage:
         return self._count * self._dtype.itemsize
 
     def fill(self, data: Array, *, is_turned: bool = False) -> None:
-        """Note where the bytes are.
-
-        Args:
-            data: As uint8.
-            is_turned: Whether elements have the other byte order than this machine's.
-        """
+        """Note where the bytes are."""
         if data.size != self.size_bytes:
             raise refuse("holds a storage whose data do not have its size")
         self._data = data.view(self._dtype).byteswap().view(np.uint8) if is_turned else data

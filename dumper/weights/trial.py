@@ -448,12 +448,7 @@ def order_one_by_one(
 
 
 def _own(every: Sequence[Meeting], touched: Sequence[Set[int]]) -> list[list[Meeting]]:
-    """Return for each layer the values that it alone changes.
-
-    Args:
-        every: All values that are evidence.
-        touched: For each layer the candidate's records that it changes.
-    """
+    """Return for each layer the values that it alone changes."""
     uses = Counter(record for records in touched for record in records)
     return [
         [one for one in every if one.pair.candidate in records and uses[one.pair.candidate] == 1]

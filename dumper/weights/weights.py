@@ -118,10 +118,6 @@ def opened_sides(
 ) -> Iterator[tuple[Side, LiveSide, str]]:
     """Open where weights come from and go to, with how an error about them begins.
 
-    Args:
-        reference: A model of either framework, or the path of a dump or checkpoint.
-        candidate: The model to change.
-
     Raises:
         DumpError: The reference cannot be read.
     """

@@ -215,12 +215,7 @@ _SHAPES = ((), (1,), (2,), (3,), (2, 2))
 
 
 def simplified(case: Case, is_same: Callable[[Case], bool]) -> Case:
-    """Return a smaller case that shows the same.
-
-    Args:
-        case: Shows it.
-        is_same: Runs a case, and returns whether it still does.
-    """
+    """Return a smaller case that shows the same."""
     left, tried = _TRIES, {repr(case)}
     is_moving = True
     while is_moving:

@@ -40,13 +40,6 @@ def output_call(
 ) -> int | None:
     """Return the call whose output does the job of the partner's output.
 
-    Args:
-        view: The side of the call.
-        call: A paired call.
-        other: The other side.
-        partner: The partner of the call.
-        paired: The paired calls of this side.
-
     Returns:
         The call itself, unless the partner's module applies an activation that this one does
         not; then the call of the activation that takes its output, None if no module does.
@@ -64,11 +57,6 @@ def output_call(
 
 def values_before(view: View, other: View, partners: Mapping[int, int]) -> dict[int, str]:
     """Return the values that only this side has, because the other's layers go on to activate them.
-
-    Args:
-        view: The side.
-        other: The other side.
-        partners: Partner of each paired call of this side.
 
     Returns:
         By value: why the other side does not have it.
@@ -155,12 +143,7 @@ class _Places:
         self._takers = _by_value(pairs.ahead, views[0].told_given, made)
 
     def are_same(self, one: int, two: int) -> bool:
-        """Return whether two activations stand at one place, where a right port gives the same.
-
-        Args:
-            one: Call of the reference.
-            two: Call of the candidate, fed by the partner of what feeds the other.
-        """
+        """Return whether two activations stand at one place, where a right port gives the same."""
         known, found = self._views[0].made[one], self._views[1].made[two]
         if known is None or found is None:
             return False

@@ -89,13 +89,7 @@ class Evidence:
 
 
 def anchors_of(view: View, opaque: frozenset[str], within: int | None = None) -> list[int]:
-    """List the innermost calls of modules that own weights, in execution order.
-
-    Args:
-        view: The side.
-        opaque: Kinds that count as leaves, whatever runs inside.
-        within: Only calls inside this one; None for all.
-    """
+    """List the innermost calls of modules that own weights, in execution order."""
     region = range(len(view.calls)) if within is None else view.inside(within)
     hidden: set[int] = set()
     for call in region:

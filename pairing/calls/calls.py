@@ -54,13 +54,7 @@ class CallPairs(Matching):
 def pair_calls(
     reference: View, candidate: View, fixed: Sequence[tuple[int, int]] = ()
 ) -> CallPairs:
-    """Pair all calls of both sides that do the same job.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        fixed: Pairs of modules that the user decided.
-    """
+    """Pair all calls of both sides that do the same job."""
     pairs = CallPairs()
     for module, other in fixed:
         ran = reference.executed[module], candidate.executed[other]
@@ -474,15 +468,7 @@ def untangled(
     pairs: Iterable[tuple[int, int]],
     fixed: Set[tuple[int, int]] = frozenset(),
 ) -> list[tuple[int, int]]:
-    """Pair siblings that are fed one tensor anew, where another assignment is clearly better.
-
-    Args:
-        views: Both sides.
-        calls: The anchors of each side.
-        evidence: What is known about them.
-        pairs: Positions of pairs among the anchors, as aligned in order.
-        fixed: Pairs among them that stay as they are.
-    """
+    """Pair siblings that are fed one tensor anew, where another assignment is clearly better."""
     groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     found: list[tuple[int, int]] = []
     for one, two in pairs:

@@ -38,13 +38,7 @@ class Holding:
         candidate: Sequence[ModuleInfo],
         partners: Mapping[int, int],
     ) -> None:
-        """Number both trees.
-
-        Args:
-            reference: Modules of one side, parents first.
-            candidate: Modules of the other side, parents first.
-            partners: Partner of each paired module of the reference.
-        """
+        """Number both trees."""
         self._spans = _spans(reference), _spans(candidate)
         self._partners = partners
 

@@ -46,10 +46,6 @@ def flows_of(
     their shape and by what reads them. Without programs modules without parameters are the
     operators, and what values are read for is unknown.
 
-    Args:
-        views: Both sides.
-        partners: Calls that are partners: what they take, and what they give, counts as the same.
-
     Returns:
         The numbers of all calls, side by side: of what they take, and of what is read.
     """

@@ -39,12 +39,7 @@ class Groups:
         tokens: tuple[Sequence[Token], Sequence[Token]],
         words: tuple[Sequence[Words], Sequence[Words]],
     ) -> None:
-        """Group the anchors of both sides.
-
-        Args:
-            tokens: Of each anchor, side by side.
-            words: Of the path of each anchor.
-        """
+        """Group the anchors of both sides."""
         # A word that only one side uses tells nothing.
         shared = frozenset().union(*words[0]) & frozenset().union(*words[1])
         kept = [[said & shared for said in side] for side in words]

@@ -62,12 +62,7 @@ def members_of(ranks: Ranks, of: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 
 def unordered(needs: Sequence[Ranks], ranks: Sequence[int]) -> list[bool]:
-    """Return of each of some layers whether its order with any other of them is not proven.
-
-    Args:
-        needs: What each of them needs.
-        ranks: Their ranks, ascending.
-    """
+    """Return of each of some layers whether its order with any other of them is not proven."""
     before = lost = 0
     for (prefix, bits), rank in zip(needs, ranks, strict=True):
         missing = (before >> prefix & ~bits) << prefix

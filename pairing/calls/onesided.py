@@ -64,12 +64,6 @@ def opaque_of(reference: View, candidate: View) -> frozenset[str]:
 def hidden_reason(view: View, call: int, partners: Mapping[int, int], other: View) -> str | None:
     """Explain why a call may be one-sided: the other side hides what is inside its module.
 
-    Args:
-        view: The side of the call.
-        call: A call without partner.
-        partners: Partner of each paired call of this side.
-        other: The other side.
-
     Returns:
         None if nothing explains it.
     """
@@ -91,12 +85,6 @@ def hidden_by_weights(
     Three projections against one packed attention, a list of experts against one stacked parameter,
     a Linear against a parameter that a container multiplies by itself. With them goes what runs
     between them, in a container that holds nothing else, or whose partner calls none of them.
-
-    Args:
-        view: The side of the calls.
-        other: The other side.
-        partners: The paired calls of this side.
-        weights: The pairs of weights.
 
     Returns:
         Why the other side does not make the call, by call.
@@ -219,11 +207,7 @@ Calls = frozenset[int]
 
 
 def weight_makers(indices: tuple[Index, Index]) -> tuple[Calls, Calls]:
-    """Return the calls of each side that make weights, where the other side has none of the kind.
-
-    Args:
-        indices: The reference's tables and the candidate's.
-    """
+    """Return the calls of each side that make weights, where the other has none of the kind."""
     makers = [
         {module.id for module in index.modules if kind_of(module) == _MAKER} for index in indices
     ]

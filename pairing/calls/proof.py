@@ -87,14 +87,7 @@ def prove(
     confirmed: Set[tuple[int, int]],
     evidence: OwnEvidence,
 ) -> Proofs:
-    """Prove pairs of calls, and say of the others how many else it could be.
-
-    Args:
-        views: Both sides.
-        calls: The paired calls.
-        confirmed: Pairs of modules that names single out.
-        evidence: What tells layers apart.
-    """
+    """Prove pairs of calls, and say of the others how many else it could be."""
     proven = _prove_layers(views, calls, confirmed, evidence)
     free = tuple([c for c in range(len(v.calls)) if _is_free(v, c)] for v in views)
     proven |= _prove_free(views, calls, (free[0], free[1]), evidence.layers, proven)
@@ -206,13 +199,7 @@ class _Classes:
         jobs: Mapping[int, Hashable],
         proven: Container[int],
     ) -> None:
-        """Refine the jobs along the values that calls take as others made them.
-
-        Args:
-            view: The side.
-            jobs: What each call shares with all that could do its job.
-            proven: The calls whose partner is known.
-        """
+        """Refine the jobs along the values that calls take as others made them."""
         self.jobs = jobs
         self._alike: dict[Hashable, list[int]] = defaultdict(list)
         self._of_job: dict[Hashable, list[int]] = defaultdict(list)

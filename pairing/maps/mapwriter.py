@@ -145,12 +145,6 @@ def pairing_to_toml(
     Evidence, confidence and other possible partners stand above each entry; what has no partner
     follows as entries to complete, commented out. Given back as a map, the file makes the same
     pairs.
-
-    Args:
-        pairing: What was found.
-        reference: The side held to be right.
-        candidate: The other one.
-        title: What the file begins with, one line.
     """
     writer = _Writer(pairing, reference, candidate)
     return "\n".join((comment(title), *writer.lines())) + "\n"

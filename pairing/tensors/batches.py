@@ -107,13 +107,6 @@ def with_batches(
 ) -> list[RecordPair]:
     """Pair what a call is given and gives with the parts of it that several calls have.
 
-    Args:
-        reference: One side.
-        candidate: The other.
-        modules: The paired modules.
-        calls: The paired calls: of such calls one at most.
-        pairs: The pairs of records so far.
-
     Returns:
         All pairs, without those of a whole with one of its parts.
     """

@@ -28,14 +28,7 @@ _ROLES = (Role.OUTPUT, Role.GRAD_OUTPUT)
 def pair_joined(
     reference: View, candidate: View, calls: Matching, weights: Iterable[RecordPair]
 ) -> list[RecordPair]:
-    """Pair outputs whose modules' weights are joined or cut along the output features.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: The paired calls; their outputs are left as they are.
-        weights: The pairs of weights; the first word of their rule is the rule of the outputs.
-    """
+    """Pair outputs whose modules' weights are joined or cut along the output features."""
     found: list[RecordPair] = []
     for pair in weights:
         if not pair.rule.steps:

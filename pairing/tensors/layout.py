@@ -358,14 +358,7 @@ class Reorders:
         two: RecordInfo,
         is_usual: Callable[[Rule], bool],
     ) -> RecordPair:
-        """Return a pair of one shape the order that was found for it, if others have it, too.
-
-        Args:
-            pair: A pair without layout.
-            one: Its record of the reference.
-            two: Its record of the candidate.
-            is_usual: Whether tensors of other shapes show an order.
-        """
+        """Return a pair of one shape the order that was found for it, if others have it, too."""
         rule = self._rules.get((one.value, two.value))
         if rule is None:
             return pair

@@ -59,12 +59,6 @@ def pair_call_records(
     The records of two containers are paired if both do the same with the same content; where one
     holds more than the other (a projection, a residual addition), a record is paired only if its
     statistics say that it is the same value. What stays out is judged at the calls inside.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        calls: The paired calls.
-        ends: Calls of each side whose outputs are not their partners'.
     """
     found: list[tuple[int, int]] = []
     by: list[PairedBy] = []
@@ -202,13 +196,7 @@ class _Slots:
 def _same_values(
     reference: View, candidate: View, pairs: Sequence[tuple[int, int, int]]
 ) -> list[tuple[int, int]]:
-    """Keep the pairs of the same value, and of the gradients of such, which may have diverged.
-
-    Args:
-        reference: One side.
-        candidate: The other.
-        pairs: The reference's call and both records.
-    """
+    """Keep the pairs of the same value, and of the gradients of such, which may have diverged."""
     kept: list[tuple[int, int]] = []
     same: set[tuple[int, Role, str, str]] = set()
     for is_gradient in (False, True):
@@ -280,15 +268,7 @@ def unmatched_records(
     partners: Partners,
     explained: dict[int, UnmatchedRecord],
 ) -> list[UnmatchedRecord]:
-    """Return for each record without pair why it has none.
-
-    Args:
-        view: The side.
-        other: The other side.
-        paired: Record ids of this side that have a pair.
-        partners: What is known of the calls of this side.
-        explained: What is known already, by record id.
-    """
+    """Return for each record without pair why it has none."""
     judged = _judged(view, paired)
     before = {**values_before(view, other, partners.of), **partners.absorbed.reasons}
     alone = [record for record in view.records if record.id not in paired]

@@ -128,10 +128,6 @@ def assume_repetition(reference: Shape, candidate: Shape) -> Repetition | None:
 def find_repetition(reference: Array, candidate: Array) -> Repetition | None:
     """Find what two tensors of different size both repeat, the largest there is.
 
-    Args:
-        reference: Any shape.
-        candidate: Any shape; one of the two repeats itself along an axis that the other lacks.
-
     Returns:
         None if neither does, if it is not clear along which axis, or if all elements of either are
         the same, which would repeat itself in any way.
@@ -228,11 +224,6 @@ def may_be_part(one: Shape, two: Shape) -> bool:
 
 def part_of(view: View, record: RecordInfo, short: Shape) -> Rule:
     """Return the rule that takes the part of a tensor that counts, if it has the size of another.
-
-    Args:
-        view: The side of the longer tensor.
-        record: An input or output of a call, the longer one.
-        short: Shape of the shorter one.
 
     Returns:
         The identity if what tells is not recorded in full, or tells of another part.

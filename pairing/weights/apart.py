@@ -76,10 +76,6 @@ def _part(
 def recurrent_parts(units: Sequence[Unit], others: Sequence[Unit]) -> list[Unit]:
     """Take recurrent units apart where the other side has only what they are made of.
 
-    Args:
-        units: Units of one side without partner.
-        others: Those of the other side.
-
     Returns:
         The units, layers replaced by their cells if the other side has cells of that kind and no
         such layer, or stacks as many cells in another number of layers; cells by their products if

@@ -157,10 +157,6 @@ def bare_matrices(
 ) -> dict[int, tuple[Entry, ...]]:
     """Return matrices of users' own classes for which the partner of their module has no place.
 
-    Args:
-        sides: Both sides.
-        pairs: Units of modules that are known to be partners.
-
     Returns:
         By Python's id of a unit; never all entries of a unit.
     """

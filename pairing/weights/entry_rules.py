@@ -42,16 +42,7 @@ def possible_rules(
     *,
     is_foreign: bool = False,
 ) -> list[Rule]:
-    """Return the rules that could hold, the likeliest first; none if the shapes do not fit.
-
-    Args:
-        rule: Makes what the reference's entries hold of them.
-        whole: Makes the candidate's entry of them, by the classes of both.
-        shapes: Of the reference's entries.
-        entry: The candidate's.
-        pair: The two layers.
-        is_foreign: Whether they are of two frameworks.
-    """
+    """Return the rules that could hold, the likeliest first; none if the shapes do not fit."""
     given = shapes, entry, pair
     ways: tuple[Callable[[], Iterable[Rule]], ...] = (
         partial(square_rules, *given, is_foreign=is_foreign),
@@ -114,12 +105,6 @@ def _reshaped(rule: Rule, shapes: Sequence[Shape], entry: Entry, pair: UnitPair)
     """Return the rules between layouts that differ by axes of length 1: a Linear as a convolution.
 
     What the one class turns is turned back before, and what the other turns is turned after.
-
-    Args:
-        rule: Makes what the reference entry holds of it.
-        shapes: Of the reference entry.
-        entry: The candidate's.
-        pair: The two layers.
     """
     inverse = entry.rule.inverse
     if len(shapes) != 1 or shapes[0] == entry.shape or inverse is None:

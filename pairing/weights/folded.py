@@ -303,14 +303,7 @@ def absorbed(
     folds: Iterable[Fold],
     weights: Iterable[RecordPair],
 ) -> tuple[Absorbed, Absorbed]:
-    """Find the calls of each side whose partners do more.
-
-    Args:
-        views: Both sides.
-        calls: The paired calls.
-        folds: Norms that one side folded into the layer before.
-        weights: The pairs of weights.
-    """
+    """Find the calls of each side whose partners do more."""
     found = Absorbed(), Absorbed()
     for fold in folds:
         other = views[1 - fold.side].modules[fold.partner].path

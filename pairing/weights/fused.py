@@ -267,10 +267,6 @@ def filled(wholes: Side, others: Side) -> list[tuple[Unit, Parts]]:
 
     What values tell comes first. Of what names and sizes tell, as many fused units of a size and a
     name in a scope as there are groups that fill them belong together in their order.
-
-    Args:
-        wholes: A side, its lone units, and a number of each module that has a partner.
-        others: The other one.
     """
     groups = _groups(*others)
     taken: set[int] = set()
@@ -357,10 +353,6 @@ class Lacking:
         """Return whether a layer is one of those that have no such parameter.
 
         No layer of its name in another block has it, and no lone vector of its size lies beside.
-
-        Args:
-            unit: The layer.
-            atom: Neutral name of the parameter: ``bias``.
         """
         return atom not in self._have[unnumbered(unit.path)] and not self._is_beside(unit)
 
@@ -375,14 +367,7 @@ class Lacking:
 
 
 def is_empty(side: Inventory, join: Rule, entry: Entry, parts: Sequence[Entry | int]) -> bool:
-    """Return whether a fused vector holds nothing but zeros where parts have none.
-
-    Args:
-        side: The side of the fused one.
-        join: Makes it of the parts.
-        entry: The fused vector.
-        parts: What it holds, one after the other; of a part that lacks it, the rows.
-    """
+    """Return whether a fused vector holds nothing but zeros where parts have none."""
     if side.value(entry) is None:
         return False
     shapes = [(part,) if isinstance(part, int) else part.shape for part in parts]
@@ -396,13 +381,7 @@ def is_empty(side: Inventory, join: Rule, entry: Entry, parts: Sequence[Entry | 
 
 
 def zeros_note(whole: Unit, parts: Sequence[Unit], *, is_join: bool) -> str:
-    """Report that a fused vector has zeros where a part has none; alike for like layers.
-
-    Args:
-        whole: The fused layer.
-        parts: Those that lack it.
-        is_join: Whether the fused one is the candidate's.
-    """
+    """Report that a fused vector has zeros where a part has none; alike for like layers."""
     names = " and ".join(repr(unnumbered(one.path)) for one in parts)
     have = "has" if len(parts) == 1 else "have"
     fused = repr(unnumbered(whole.path))

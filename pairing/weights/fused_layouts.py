@@ -140,13 +140,7 @@ def rows_of(unit: Unit) -> tuple[int, tuple[int, ...]] | None:
 
 
 def layouts_of(parts: Parts, leaf: str, heads: Collection[int] = ()) -> list[Layout]:
-    """Return the layouts in which the parts can lie, the usual ones first.
-
-    Args:
-        parts: The parts.
-        leaf: Own name of the fused unit.
-        heads: Numbers of heads that the modules around state.
-    """
+    """Return the layouts in which the parts can lie, the usual ones first."""
     usual = parts.spelled(leaf) or tuple(range(len(parts.units)))
     rows = [found[0] for unit in parts.units if (found := rows_of(unit))]
     common = gcd(*rows) if rows else 1
@@ -236,13 +230,7 @@ def are_held(
     ends: tuple[Iterable[Entry], Iterable[Entry]],
     pairs: Iterable[WeightPair],
 ) -> bool:
-    """Return whether both sides hold the same values already, as some pairs say.
-
-    Args:
-        sides: Reference and candidate.
-        ends: Parameters of each; pairs of these count.
-        pairs: What is supposed.
-    """
+    """Return whether both sides hold the same values already, as some pairs say."""
     ours, theirs = ({one.record.id: one for one in side} for side in ends)
     own = [pair for pair in pairs if pair.candidate in theirs]
     return all(
@@ -257,14 +245,7 @@ def doubted(
     confidence: float,
     note: str,
 ) -> list[WeightPair]:
-    """Return pairs with what else they could be.
-
-    Args:
-        made: The pairs.
-        others: Those of other layouts, the likeliest first.
-        confidence: How sure the pairs are.
-        note: Why they are in doubt.
-    """
+    """Return pairs with what else they could be."""
     return [
         replace(
             pair,

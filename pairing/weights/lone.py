@@ -54,14 +54,7 @@ def pair_lone(
     scopes: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]],
     pairs: Iterable[WeightPair],
 ) -> Lone:
-    """Pair what is left of one size in classes or containers that are partners.
-
-    Args:
-        sides: Both sides.
-        units: The paired classes.
-        scopes: Gives a common number of each two modules that are partners around something paired.
-        pairs: The parameters that are paired already.
-    """
+    """Pair what is left of one size in classes or containers that are partners."""
     known, found = list(pairs), Lone()
     whole = [pair for pair in units if not (pair.reference.is_part or pair.candidate.is_part)]
     classes = (
@@ -136,13 +129,7 @@ def _left(side: Inventory, taken: Container[int]) -> _Lone:
 def _by_place(
     side: Inventory, left: _Lone, table: Mapping[int, int]
 ) -> dict[tuple[int, tuple[int, ...]], list[Entry]]:
-    """Group vectors and matrices that lie in one way only by place and size.
-
-    Args:
-        side: One side.
-        left: What has no partner.
-        table: A number of modules that have partners.
-    """
+    """Group vectors and matrices that lie in one way only by place and size."""
     found: dict[tuple[int, tuple[int, ...]], list[Entry]] = defaultdict(list)
     for unit, entry in left:
         size = entry.neutral_shape
@@ -248,11 +235,6 @@ def pair_moved(
     So is a lone matrix that a class adds to the layer that it derives from, as an adapter is, if it
     has the name and, in either order, the lengths of one that a class around the partner keeps.
 
-    Args:
-        sides: Both sides.
-        units: The paired layers; a fused one with each of its parts.
-        pairs: The parameters that are paired already.
-
     Returns:
         Further pairs; nothing where more than one vector comes into question, and no name tells
         which (``q_bias`` beside a fused projection is that of ``q_proj``).
@@ -300,11 +282,6 @@ def _beside(owner: Unit, partner: Unit, possible: Iterable[tuple[Unit, Entry]]) 
     """Return the lone vector that a layer's vector can be, kept right beside its partner.
 
     Nothing where there are several, unless the words of one alone are the layer's.
-
-    Args:
-        owner: The layer.
-        partner: The other side's layer.
-        possible: Vectors of the other side, of its size and in its place, with their units.
     """
     apart = (
         vector for unit, vector in possible

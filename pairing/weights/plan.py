@@ -60,12 +60,7 @@ Shape = tuple[int, ...]
 
 
 def nearest_names(entries: Sequence[Entry], others: Sequence[Entry]) -> Iterator[tuple[int, ...]]:
-    """Yield for each parameter up to three of the other side: of its lengths first, then by name.
-
-    Args:
-        entries: In definition order.
-        others: Those of the other side that are alone, in definition order.
-    """
+    """Yield for each parameter up to three of the other side: by lengths first, then by name."""
     width = max(_LEAST, _MAX_LOOKS // max(1, len(entries)))
     words, forms = [words_of(one.name) for one in others], [_form(one) for one in others]
     by_form: dict[Shape, list[int]] = defaultdict(list)

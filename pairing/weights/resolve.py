@@ -277,13 +277,8 @@ def _by_order(
             alternatives=tuple(unit for unit in ours[:9] if unit is not one)[:MAX_OTHERS],
         )
         for one, two in zip(ours, theirs, strict=True)
-        if _can_be(one, two)
+        if _are_alike(_job(one), _job(two))  # a user's own class can do any job
     ]
-
-
-def _can_be(reference: Unit, candidate: Unit) -> bool:
-    """Return whether two units can do the same job; a user's own class can do any."""
-    return _are_alike(_job(reference), _job(candidate))
 
 
 def _job(unit: Unit) -> _Job:

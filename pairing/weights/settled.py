@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from padiff.dumpfile import ConfigError, DumpError, LeafKind, Phase, ProgramError, Role, StepFile
+from padiff.dumpfile import ConfigError, DumpError, LeafKind, Phase, Role
 from padiff.pairing.names import words_of
 from padiff.pairing.result import PairedBy, SideName
 from padiff.pairing.side import unsaved_records
-from padiff.program import UNIT_ROUNDOFF, Image, made_of, read_program
+from padiff.program import UNIT_ROUNDOFF, Image, made_of, program_of
 
 from .standing import unnumbered
 from .unit_keys import value_key
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from padiff.pairing.side import Side
-    from padiff.program import RecordedProgram
 
     from .inventory import Entry, Inventory
     from .weight_plan import WeightPair, WeightPlan
@@ -46,11 +45,6 @@ def settled_by_content(plan: WeightPlan, reference: Side, candidate: Side) -> We
 
     A choice names some of the others that it is between, not all: so it counts only if the same
     is true of all choices that it shares a weight with.
-
-    Args:
-        plan: For these two sides, made with all that names and runs tell.
-        reference: Whose values are looked at.
-        candidate: What they are for.
     """
     settled = [
         pair
@@ -197,7 +191,7 @@ def unneeded_weights(side: Side) -> frozenset[str]:
 
     Such as the head of another task. None of them where no program was recorded.
     """
-    recorded = _program_of(side)
+    recorded = program_of(side)
     if recorded is None:
         return frozenset()
     program, borders = recorded.program, recorded.borders
@@ -205,9 +199,7 @@ def unneeded_weights(side: Side) -> frozenset[str]:
     needed = {*program.outputs, *(borders[one] for one in losses & borders.keys())}
     if not needed:
         return frozenset()
-    for operator in reversed(program.operators):
-        if not needed.isdisjoint(operator.outputs):
-            needed.update(operator.taken)
+    needed = program.behind(needed)
     parameters = [one for one in program.values if one.kind is LeafKind.PARAMETER]
     known = {one.name for one in parameters if one.id in needed}
     weights = [(weight_name(side, one), one.tensor) for one in side.index.records
@@ -216,16 +208,6 @@ def unneeded_weights(side: Side) -> frozenset[str]:
     return frozenset(
         name for name, tensor in weights if name not in known and tensor not in tensors
     )
-
-
-def _program_of(side: Side) -> RecordedProgram | None:
-    """Return the recorded program; None for what is no dump, or has none that can be read."""
-    if not isinstance(side, StepFile):
-        return None
-    try:
-        return read_program(side)
-    except (DumpError, ProgramError):
-        return None
 
 
 class _Tables:
@@ -237,7 +219,7 @@ class _Tables:
     @cached_property
     def _computed(self) -> frozenset[str]:
         """The names of what the reference's constructor computed."""
-        recorded = _program_of(self._sides[0].side)
+        recorded = program_of(self._sides[0].side)
         return frozenset() if recorded is None else recorded.computed_names
 
     def is_own(self, one: Entry, two: Entry) -> bool:

@@ -110,12 +110,7 @@ class Standing:
     """The places of the modules of one side that own parameters."""
 
     def __init__(self, modules: Sequence[ModuleInfo], owners: Set[int]) -> None:
-        """Take the modules.
-
-        Args:
-            modules: All of them, parents first.
-            owners: Ids of those that own parameters; branches without any do not count.
-        """
+        """Take the modules."""
         self._modules = modules
         self._owners = owners
         self._ranks: Mapping[int, tuple[int, ...]] | None = None
@@ -160,13 +155,7 @@ def owned_by(index: Index) -> list[RecordInfo]:
 def by_host(
     records: Iterable[RecordInfo], modules: Sequence[ModuleInfo], forms: Sequence[Form | None]
 ) -> dict[int, list[Named]]:
-    """Return the records that each module's class lays out, ascending by module.
-
-    Args:
-        records: Parameters and buffers.
-        modules: All of the side, by id.
-        forms: How the class of each of them lays out its parameters.
-    """
+    """Return the records that each module's class lays out, ascending by module."""
     hosts = _Hosts(modules, forms)
     found: dict[int, list[Named]] = {}
     for record in records:

@@ -185,13 +185,7 @@ _RESHAPE = Rule.parse("reshape")
 
 
 def open_layers(reference: Index, candidate: Index, pairs: Iterable[WeightPair]) -> dict[int, int]:
-    """Return the candidate's modules whose weights are in doubt, with the supposed partners.
-
-    Args:
-        reference: Tables of where the values come from.
-        candidate: Tables of the model.
-        pairs: What is in doubt.
-    """
+    """Return the candidate's modules whose weights are in doubt, with the supposed partners."""
     found: dict[int, set[int]] = {}
     for pair in pairs:
         sources = {reference.records[one].module for one in pair.reference}
@@ -205,12 +199,6 @@ def partners_by_input(
     reference: Side, candidate: Side, layers: Mapping[int, int], rules: Mapping[int, Rule]
 ) -> dict[int, int]:
     """Return each open layer the only one of the supposed partners that is given the same.
-
-    Args:
-        reference: The reference's run.
-        candidate: A run of the model.
-        layers: Modules of the candidate, and the reference's that they may be partners of.
-        rules: Layouts that are known, by record of the candidate.
 
     Returns:
         Modules that take what no layer of their kind takes, or several take, are left out.
@@ -237,15 +225,7 @@ def partner_by_input(
     kind: Kind,
     rules: Mapping[int, Rule],
 ) -> int | None:
-    """Return the layer that alone is given what a module of the candidate is given.
-
-    Args:
-        sides: The reference's run, and one of the model.
-        module: Of the candidate.
-        others: Layers of the reference.
-        kind: Only those of this kind count.
-        rules: Layouts that are known, by record of the candidate.
-    """
+    """Return the layer that alone is given what a module of the candidate is given."""
     given = first_input(sides[1], module)
     rivals = [
         (other, record)
@@ -347,13 +327,7 @@ class Siblings:
 
 
 def siblings_of(reference: Side, candidate: Side, layers: Mapping[int, int]) -> list[Siblings]:
-    """Return the open layers that are given the same, where their supposed partners are, too.
-
-    Args:
-        reference: The reference's run.
-        candidate: A run of the model.
-        layers: Modules of the candidate that are in doubt, with their supposed partners.
-    """
+    """Return the open layers that are given the same, where their supposed partners are, too."""
     ours = _together(
         reference, {other: kind_of_layer(reference, other) for other in layers.values()}
     )
@@ -372,14 +346,7 @@ def met_siblings(
     layers: Mapping[int, int],
     rules: Mapping[int, Rule],
 ) -> list[Siblings]:
-    """Return those that are given what their partners are given, and no other layer in doubt is.
-
-    Args:
-        sides: The two runs.
-        siblings: As ``siblings_of`` gives them.
-        layers: As there.
-        rules: Layouts that are known, by record of the candidate.
-    """
+    """Return those that are given what their partners are given, and no other layer in doubt is."""
     table = layers_given(sides[0], layers.values())
     found = []
     for one in siblings:
@@ -454,11 +421,6 @@ def grounded(modules: Sequence[ModulePair], reference: Index, candidate: Index) 
 
     A container has no rivals of its own: it is paired by what is inside. Where each layer in it
     might as well belong elsewhere, so might the container.
-
-    Args:
-        modules: Pairs of modules, as the pairing of two runs gives them.
-        reference: The reference's tables.
-        candidate: The candidate's tables.
     """
     partners = {pair.reference: pair.candidate for pair in modules}
     holding = Holding(reference.modules, candidate.modules, partners)

@@ -148,11 +148,6 @@ def by_content(key: Key, content: Key, sides: tuple[Inventory, Inventory]) -> Ke
     """Ask for the same content too, where both sides hold it.
 
     Who holds it is a partner only of others that hold the same.
-
-    Args:
-        key: What else must be equal.
-        content: What tells contents apart.
-        sides: Both, with all their units.
     """
     shared: list[set[Hashable]] = []
 
@@ -187,11 +182,6 @@ def by_path(key: Key, paths: Key, sides: tuple[Inventory, Inventory]) -> Key:
 
     Numbers count only where both sides have the same: ``net.2`` is not ``layers.2`` where the one
     has 0, 2, 4 and the other 0, 1, 2.
-
-    Args:
-        key: What else must be equal.
-        paths: As ``paths_of`` returns it.
-        sides: Both, with all their units.
     """
     counted: list[set[Hashable]] = []
 

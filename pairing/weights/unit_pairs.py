@@ -151,12 +151,7 @@ class UnitSearch:
             self.right = [unit for unit in self.right if id(unit) not in done]
 
     def put_back(self, unit: Unit, side: int) -> None:
-        """Let what is left of a unit that was paired be searched for.
-
-        Args:
-            unit: With the entries that are left.
-            side: 0 for the reference's, 1 for the candidate's.
-        """
+        """Let what is left of a unit that was paired be searched for."""
         (self.left, self.right)[side].append(unit)
         self._changes += 1
 

@@ -94,6 +94,22 @@ class Lowered:
                 open_ += self.nodes[place].operands
         return sorted(places)
 
+    @property
+    def values(self) -> dict[int, int]:
+        """The first value that holds each term."""
+        found: dict[int, int] = {}
+        for value, term in self.terms.items():
+            found.setdefault(term, value)
+        return found
+
+    def following(self, terms: Iterable[int]) -> set[int]:
+        """Return terms, and all that is computed from them alone."""
+        found = set(terms)
+        for node in self.nodes:
+            if found.issuperset(node.operands):
+                found.update(node.outputs)
+        return found
+
     def ahead(self, terms: Iterable[int]) -> set[int]:
         """Return terms and all that is computed from them."""
         found = set(terms)

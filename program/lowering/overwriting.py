@@ -48,14 +48,7 @@ class Overwriting:
         operators: Sequence[Operator],
         lowered: Callable[[Operator, int, Term], Sequence[Term]],
     ) -> None:
-        """Take the program.
-
-        Args:
-            builder: Of the primitives.
-            values: By id.
-            operators: By id.
-            lowered: Lowers an operator with a term in the place of one value that it takes.
-        """
+        """Take the program."""
         self._builder, self._values, self._operators = builder, values, operators
         self._lowered = lowered
 

@@ -75,6 +75,16 @@ Result: TypeAlias = Term | Sequence[Term | None]
 Rule: TypeAlias = Callable[[Builder, Arguments], Result]
 
 
+def unary(name: str) -> Rule:
+    """Return the rule of a primitive of one operand, ``x``."""
+    return lambda b, a: b(name, a.x)
+
+
+def binary(name: str) -> Rule:
+    """Return the rule of a primitive of two operands, ``x`` and ``y``."""
+    return lambda b, a: b(name, a.x, a.y)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One rule and the names that it serves."""

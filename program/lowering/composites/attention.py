@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from padiff.program.lowering.builder import Builder, Term
 
 
-def causal_mask(b: Builder, rows: int, columns: int, *, offset: int = 0) -> Term:
-    """Return where a row may look: at columns up to its own position plus an offset."""
-    row, column = positions(b, rows, 2, 0), positions(b, columns, 2, 1)
-    return column <= row + offset if offset else column <= row
+def causal_mask(b: Builder, rows: int, columns: int) -> Term:
+    """Return where a row may look: at columns up to its own position."""
+    return positions(b, columns, 2, 1) <= positions(b, rows, 2, 0)
 
 
 def masked_scores(b: Builder, scores: Term, mask: Term | None) -> Term:

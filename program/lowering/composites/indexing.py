@@ -214,10 +214,10 @@ def _mask_count(b: Builder, x: Term, mask: Term, where: tuple[int, ...], tensors
     return int(np.count_nonzero(b.static(mask)))
 
 
-def masked_count(b: Builder, mask: Term, result: int = 0) -> int:
+def masked_count(b: Builder, mask: Term) -> int:
     """Return how many elements a mask holds: the recorded size of the first axis."""
-    if result < len(b.expected) and b.expected[result].ndim:
-        return b.expected[result].shape[0]
+    if b.expected and b.expected[0].ndim:
+        return b.expected[0].shape[0]
     return int(np.count_nonzero(b.static(mask)))
 
 

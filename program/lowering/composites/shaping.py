@@ -63,6 +63,12 @@ def axes_of(b: Builder, axes: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(found)) if ndim else ()
 
 
+def with_axis(b: Builder, x: Term, axis: Any) -> tuple[Term, int]:
+    """Return a value with at least one axis, and the axis counted from the front."""
+    x = x if x.ndim else reshape(b, x, (1,))
+    return x, axis_of(b, axis, x.ndim)
+
+
 def as_kind(b: Builder, x: Term, kind: Kind) -> Term:
     """Return the term with that kind of number."""
     return x if x.kind is kind else b("cast", x, kind=kind.value)
@@ -82,6 +88,11 @@ def reshape(b: Builder, x: Term, shape: Sequence[Any]) -> Term:
             raise NotLoweredError(f"shape {sizes} does not fit {x.shape}")
         sizes[sizes.index(-1)] = x.spec.count // rest
     return x if tuple(sizes) == x.shape else b("reshape", x, shape=tuple(sizes))
+
+
+def with_bias(b: Builder, x: Term, bias: Term | None) -> Term:
+    """Add a number to each channel; axes (batch, channel, ...)."""
+    return x if bias is None else x + reshape(b, bias, (-1, *[1] * (x.ndim - 2)))
 
 
 def transpose(b: Builder, x: Term, order: Sequence[int]) -> Term:

@@ -8,7 +8,7 @@ from typing import Any
 from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, binary, row, unary
 from padiff.program.primitives import Kind
 
 _UNARY = {
@@ -31,14 +31,6 @@ _REDUCTIONS = {"reduce_sum": "sum", "reduce_prod": "prod", "reduce_max": "amax",
 _SCANS = {"cumsum": "cumsum", "cumprod": "cumprod", "cumlogsumexp": "logcumsumexp",
           "cummax": "cummax", "cummin": "cummin"}  # fmt: skip
 _LOGICAL = frozenset({"all", "any"})
-
-
-def _unary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x)
-
-
-def _binary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x, a.y)
 
 
 def _divided(b: Builder, a: Arguments) -> Term:
@@ -131,8 +123,8 @@ def _each(b: Builder, a: Arguments) -> Result:
 
 
 ROWS: tuple[Row, ...] = (
-    *(row(name, "x", _unary(primitive)) for name, primitive in _UNARY.items()),
-    *(row(name, "x, y", _binary(primitive)) for name, primitive in _BINARY.items()),
+    *(row(name, "x", unary(primitive)) for name, primitive in _UNARY.items()),
+    *(row(name, "x, y", binary(primitive)) for name, primitive in _BINARY.items()),
     *(row(name, "x, *, axes", _reduced(primitive)) for name, primitive in _REDUCTIONS.items()),
     *(
         row(name, "x, *, axis, reverse=False", _scanned(primitive))

@@ -6,17 +6,13 @@ from padiff.dumpfile import Dtype
 from padiff.program.lowering.builder import Builder, NotLoweredError, Operand, Term
 from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row, unary
 from padiff.program.primitives import Kind
 
 
 def kind_of(dtype: object, otherwise: Kind) -> Kind:
     """Return the kind of a dtype that was recorded, or of what it defaults to."""
     return Kind.of_dtype(dtype.name) if isinstance(dtype, Dtype) else otherwise
-
-
-def _unary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x)
 
 
 def _floats(name: str) -> Rule:
@@ -116,7 +112,7 @@ _TURNED = {
 
 ROWS: tuple[Row, ...] = (
     *(row(names, _EACH, _floats(name)) for name, names in _FUNCTIONS.items()),
-    *(row(names, _EACH, _unary(name)) for name, names in _KEPT.items()),
+    *(row(names, _EACH, unary(name)) for name, names in _KEPT.items()),
     row("Erfc .erfc", "x", lambda b, a: 1.0 - b("erf", a.x)),
     row("Rsqrt .rsqrt", "x", lambda b, a: 1.0 / b("sqrt", s.as_float(b, a.x))),
     row("Reciprocal .reciprocal", "x", lambda b, a: 1.0 / s.as_float(b, a.x)),

@@ -28,10 +28,6 @@ def _added_product(_b: Builder, a: Arguments) -> Term:
     return a.x * float(a.beta) + (a.first @ a.second) * float(a.alpha)
 
 
-def _with_bias(b: Builder, x: Term, bias: Term | None) -> Term:
-    return x if bias is None else x + s.reshape(b, bias, (-1, *[1] * (x.ndim - 2)))
-
-
 def _plain_layout(a: Arguments) -> None:
     if a.data_format not in {"NCHW", "NCDHW"}:
         raise NotLoweredError(f"layout {a.data_format!r}")
@@ -85,7 +81,7 @@ def _convolution_as_torch(b: Builder, a: Arguments) -> Term:
     padding = tuple((width, width) for width in widths)
     result = b("convolution", a.x, a.weight, stride=stride, padding=padding, dilation=dilation,
                groups=a.groups)  # fmt: skip
-    return _with_bias(b, result, a.bias)
+    return s.with_bias(b, result, a.bias)
 
 
 def _transposed(b: Builder, a: Arguments) -> Term:
@@ -226,7 +222,7 @@ ROWS: tuple[Row, ...] = (
     row("Addmm Baddbmm .addmm", "x, first, second, beta=1, alpha=1", _added_product),
     row("Outer .outer", "x, y", lambda b, a: s.unsqueeze(b, a.x, 1) * s.unsqueeze(b, a.y, 0)),
     row("mint.einsum", "equation, operands", lambda b, a: einsum(b, a.equation, a.operands)),
-    row("BiasAdd", "x, bias, data_format='NCHW'", lambda b, a: _with_bias(b, a.x, a.bias)),
+    row("BiasAdd", "x, bias, data_format='NCHW'", lambda b, a: s.with_bias(b, a.x, a.bias)),
     row("Conv2D", "x, weight, out_channel=None, kernel_size=None, mode=1, pad_mode='valid', pad=0, "
         "stride=1, dilation=1, group=1, data_format='NCHW'", _convolution),
     row("Conv3D", "x, weight, out_channel=None, kernel_size=None, mode=1, pad_mode='valid', pad=0, "

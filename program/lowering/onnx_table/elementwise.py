@@ -9,7 +9,7 @@ from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.lowering.rules import Arguments, Row, Rule, binary, row, unary
 from padiff.program.primitives import Kind
 
 _UNARY = {
@@ -25,14 +25,6 @@ _BINARY = {
     "LessOrEqual": "less_equal", "And": "and", "Or": "or", "Xor": "xor", "BitwiseAnd": "and",
     "BitwiseOr": "or", "BitwiseXor": "xor",
 }  # fmt: skip
-
-
-def _unary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x)
-
-
-def _binary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x, a.y)
 
 
 def _folded(name: str) -> Rule:
@@ -169,8 +161,8 @@ def _dropout(b: Builder, a: Arguments) -> Any:
 _REDUCE = "x, axes=None, *, keepdims=1, noop_with_empty_axes=0"
 
 ROWS: tuple[Row, ...] = (
-    *(row(name, "x", _unary(primitive)) for name, primitive in _UNARY.items()),
-    *(row(name, "x, y", _binary(primitive)) for name, primitive in _BINARY.items()),
+    *(row(name, "x", unary(primitive)) for name, primitive in _UNARY.items()),
+    *(row(name, "x, y", binary(primitive)) for name, primitive in _BINARY.items()),
     row("Greater", "x, y", lambda b, a: b("less", a.y, a.x)),
     row("GreaterOrEqual", "x, y", lambda b, a: b("less_equal", a.y, a.x)),
     row("Identity", "x", lambda b, a: a.x),

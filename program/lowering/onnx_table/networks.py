@@ -43,10 +43,6 @@ def _padding(
     return tuple(result)
 
 
-def _with_bias(b: Builder, x: Term, bias: Term | None) -> Term:
-    return x if bias is None else x + s.reshape(b, bias, (-1, *[1] * (x.ndim - 2)))
-
-
 def _convolution(b: Builder, a: Arguments) -> Term:
     count = a.x.ndim - 2
     result = b(
@@ -58,7 +54,7 @@ def _convolution(b: Builder, a: Arguments) -> Term:
         dilation=a.dilations or (1,) * count,
         groups=a.group,
     )
-    return _with_bias(b, result, a.bias)
+    return s.with_bias(b, result, a.bias)
 
 
 def _transposed(b: Builder, a: Arguments) -> Term:
@@ -81,7 +77,7 @@ def _transposed(b: Builder, a: Arguments) -> Term:
             padding.append((first, total - first - more))
     result = b("convolution_transposed", a.x, a.weight, stride=stride, padding=tuple(padding),
                dilation=dilation, groups=a.group)  # fmt: skip
-    return _with_bias(b, result, a.bias)
+    return s.with_bias(b, result, a.bias)
 
 
 def _pool(a: Arguments) -> win.Pool:

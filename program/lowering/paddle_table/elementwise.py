@@ -9,20 +9,12 @@ from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import indexing as at
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Row, Rule, row
+from padiff.program.lowering.rules import Arguments, Row, Rule, binary, row, unary
 from padiff.program.primitives import Kind
-
-
-def _unary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x)
 
 
 def _floats(name: str) -> Rule:
     return lambda b, a: b(name, s.as_float(b, a.x))
-
-
-def _binary(name: str) -> Rule:
-    return lambda b, a: b(name, a.x, a.y)
 
 
 def _reversed(name: str) -> Rule:
@@ -311,8 +303,8 @@ _FUNCTIONS = (
 _COMPARISONS = {
     "equal": lambda b, a: b("equal", a.x, a.y),
     "not_equal": lambda b, a: b("not", b("equal", a.x, a.y)),
-    "less_than": _binary("less"),
-    "less_equal": _binary("less_equal"),
+    "less_than": binary("less"),
+    "less_equal": binary("less_equal"),
     "greater_than": _reversed("less"),
     "greater_equal": _reversed("less_equal"),
 }
@@ -329,33 +321,33 @@ ROWS: tuple[Row, ...] = (
         row(_in_place(name), "x", _floats(name), tolerance=1e-9 if name == "digamma" else 1e-12)
         for name in _FUNCTIONS
     ),
-    row("abs abs_ .__abs__", "x", _unary("abs")),
-    *(row(_in_place(name), "x", _unary(name)) for name in ("floor", "ceil", "trunc")),
-    row("sign", "x", _unary("sign")),
-    row(_in_place("rint"), "x", _unary("round")),
+    row("abs abs_ .__abs__", "x", unary("abs")),
+    *(row(_in_place(name), "x", unary(name)) for name in ("floor", "ceil", "trunc")),
+    row("sign", "x", unary("sign")),
+    row(_in_place("rint"), "x", unary("round")),
     row(_in_place("rsqrt"), "x", lambda b, a: 1.0 / b("sqrt", s.as_float(b, a.x))),
     row(_in_place("reciprocal"), "x", lambda b, a: 1.0 / s.as_float(b, a.x)),
     row(_in_place("square"), "x", lambda b, a: b("mul", a.x, a.x)),
     row(_in_place("round"), "x, decimals=0", _round),
-    row(_in_place("add") + " .__add__ .__radd__", "x, y", _binary("add")),
-    row(_in_place("subtract") + " .__sub__", "x, y", _binary("sub")),
+    row(_in_place("add") + " .__add__ .__radd__", "x, y", binary("add")),
+    row(_in_place("subtract") + " .__sub__", "x, y", binary("sub")),
     row(".__rsub__", "x, y", _reversed("sub")),
-    row(_in_place("multiply") + " .__mul__ .__rmul__", "x, y", _binary("mul")),
-    row(_in_place("divide") + " .__div__ .__truediv__", "x, y", _binary("div")),
+    row(_in_place("multiply") + " .__mul__ .__rmul__", "x, y", binary("mul")),
+    row(_in_place("divide") + " .__div__ .__truediv__", "x, y", binary("div")),
     row(".__rdiv__ .__rtruediv__", "x, y", _reversed("div")),
-    row(_in_place("floor_divide") + " .__floordiv__", "x, y", _binary("floor_divide")),
+    row(_in_place("floor_divide") + " .__floordiv__", "x, y", binary("floor_divide")),
     row(".__rfloordiv__", "x, y", _reversed("floor_divide")),
     row(_in_place("trunc_divide"), "x, y", _truncated_quotient),
-    row(_in_place("remainder") + " .__mod__", "x, y", _binary("modulo")),
+    row(_in_place("remainder") + " .__mod__", "x, y", binary("modulo")),
     row(".__rmod__", "x, y", _reversed("modulo")),
-    row("maximum", "x, y", _binary("maximum")),
-    row("minimum", "x, y", _binary("minimum")),
+    row("maximum", "x, y", binary("maximum")),
+    row("minimum", "x, y", binary("minimum")),
     row("fmax", "x, y", _extreme_of_two("maximum")),
     row("fmin", "x, y", _extreme_of_two("minimum")),
     row("elementwise_pow .__pow__", "x, y", _any_power),
     row(".__rpow__", "x, y", _reversed("pow")),
-    row("atan2", "x, y", _binary("atan2")),
-    row(_in_place("copysign"), "x, y", _binary("copysign")),
+    row("atan2", "x, y", binary("atan2")),
+    row(_in_place("copysign"), "x, y", binary("copysign")),
     row(_in_place("pow"), "x, y=1.0", _power),
     row(_in_place("scale"), "x, scale=1.0, bias=0.0, bias_after_scale=True", _scale),
     row("increment_", "x, value=1.0", lambda b, a: a.x + _number(b, a.value, a.x.kind)),
@@ -366,14 +358,14 @@ ROWS: tuple[Row, ...] = (
       for (name, rule), short in zip(_COMPARISONS.items(), _SHORT, strict=True)),
     *(row(_in_place(f"logical_{name}"), "x, y", _logical(name)) for name in ("and", "or", "xor")),
     row(_in_place("logical_not"), "x", lambda b, a: b("not", s.as_kind(b, a.x, Kind.BOOL))),
-    *(row(f"{_in_place(f'bitwise_{name}')} .__{name}__ .__r{name}__", "x, y", _binary(name))
+    *(row(f"{_in_place(f'bitwise_{name}')} .__{name}__ .__r{name}__", "x, y", binary(name))
       for name in ("and", "or", "xor")),
-    row(_in_place("bitwise_not") + " .__invert__", "x", _unary("not")),
+    row(_in_place("bitwise_not") + " .__invert__", "x", unary("not")),
     *(row(f"{_in_place(f'bitwise_{side}_shift')} .__{short}shift__", "x, y, is_arithmetic=True",
           _shift(side)) for side, short in (("left", "l"), ("right", "r"))),
-    row(".__neg__", "x", _unary("neg")),
-    row("isnan", "x", _unary("isnan")),
-    row("isinf", "x", _unary("isinf")),
+    row(".__neg__", "x", unary("neg")),
+    row("isnan", "x", unary("isnan")),
+    row("isinf", "x", unary("isinf")),
     row("isfinite", "x", _isfinite),
     row("isclose", "x, y, rtol=1e-5, atol=1e-8, equal_nan=False", _isclose),
     row(_in_place("where"), "condition, x, y", _where),
@@ -385,8 +377,8 @@ ROWS: tuple[Row, ...] = (
     row("assign_out_", "x, output", _identity),
     row(".copy_", "x, y, blocking=True", _copied),
     row(".set_value", "x, y", _written),
-    row("real", "x", _unary("real")),
-    row("imag", "x", _unary("imag")),
+    row("real", "x", unary("real")),
+    row("imag", "x", unary("imag")),
     row("conj", "x", lambda b, a: b("conj", a.x) if a.x.kind is Kind.COMPLEX else a.x),
     row("complex", "real, imag", lambda b, a: b("complex", a.real, a.imag)),
     row("angle", "x", _angle),

@@ -46,14 +46,9 @@ def _reduced(name: str) -> Rule:
     return lambda b, a: b(name, a.x, axes=_axes(b, a), keepdims=bool(a.keepdim))
 
 
-def _reduced_all(name: str) -> Rule:
-    """Reduce what has its own switch for all axes."""
-
-    def rule(b: Builder, a: Arguments) -> Term:
-        axes = tuple(range(a.x.ndim)) if a.reduce_all else _axes(b, a)
-        return b(name, a.x, axes=axes, keepdims=bool(a.keepdim))
-
-    return rule
+def _product(b: Builder, a: Arguments) -> Term:
+    axes = tuple(range(a.x.ndim)) if a.reduce_all else _axes(b, a)
+    return b("prod", a.x, axes=axes, keepdims=bool(a.keepdim))
 
 
 def _logical(name: str) -> Rule:
@@ -79,16 +74,11 @@ def _place(name: str) -> Rule:
     return rule
 
 
-def _with_axis(b: Builder, x: Term, axis: Any) -> tuple[Term, int]:
-    x = x if x.ndim else s.reshape(b, x, (1,))
-    return x, s.axis_of(b, axis, x.ndim)
-
-
 def _scan(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         x = s.reshape(b, a.x, (-1,)) if getattr(a, "flatten", False) else a.x
         shape = x.shape
-        x, axis = _with_axis(b, x, a.axis)
+        x, axis = s.with_axis(b, x, a.axis)
         if a.exclusive:
             raise NotLoweredError("an exclusive scan")
         x = b("flip", x, axes=(axis,)) if a.reverse else x
@@ -112,13 +102,13 @@ def _logsumexp(b: Builder, a: Arguments) -> Term:
 
 
 def _argsort(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.x, a.axis)
+    x, axis = s.with_axis(b, a.x, a.axis)
     parts = b.many("sort", x, axis=axis, descending=bool(a.descending))
     return [s.reshape(b, part, a.x.shape) for part in parts]
 
 
 def _topk(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.x, a.axis)
+    x, axis = s.with_axis(b, a.x, a.axis)
     parts = b.many("sort", x, axis=axis, descending=bool(a.largest))
     count = s.integer(b, a.k)
     return [s.narrow(b, part, axis, 0, count) for part in parts]
@@ -293,7 +283,7 @@ ROWS: tuple[Row, ...] = (
     row("mean_all", "x", _mean_all),
     row("max amax", _REDUCED, _reduced("amax")),
     row("min amin", _REDUCED, _reduced("amin")),
-    row("prod", "x, axis, keepdim, reduce_all", _reduced_all("prod")),
+    row("prod", "x, axis, keepdim, reduce_all", _product),
     row("all", _REDUCED, _logical("all")),
     row("any", _REDUCED, _logical("any")),
     row("argmax", "x, axis=None, keepdim=False, dtype=None", _place("argmax")),

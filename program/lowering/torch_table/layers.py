@@ -25,12 +25,6 @@ def _unbatched(b: Builder, x: Term, original: Term) -> Term:
     return s.reshape(b, x, x.shape[1:]) if original.ndim < x.ndim else x
 
 
-def _with_bias(b: Builder, x: Term, bias: Term | None) -> Term:
-    if bias is None:
-        return x
-    return x + s.reshape(b, bias, (-1, *[1] * (x.ndim - 2)))
-
-
 def _padding(b: Builder, a: Arguments, kernel: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     count = len(kernel)
     if a.padding == "valid":
@@ -54,7 +48,7 @@ def _convolution(b: Builder, a: Arguments) -> Term:
         dilation=s.tuple_of(b, a.dilation, dimensions),
         groups=a.groups,
     )
-    return _unbatched(b, _with_bias(b, result, a.bias), a.input)
+    return _unbatched(b, s.with_bias(b, result, a.bias), a.input)
 
 
 def _transposed(b: Builder, a: Arguments) -> Term:
@@ -71,7 +65,7 @@ def _transposed(b: Builder, a: Arguments) -> Term:
         dilation=s.tuple_of(b, a.dilation, dimensions),
         groups=a.groups,
     )
-    return _unbatched(b, _with_bias(b, result, a.bias), a.input)
+    return _unbatched(b, s.with_bias(b, result, a.bias), a.input)
 
 
 def _any_convolution(b: Builder, a: Arguments) -> Term:

@@ -75,7 +75,7 @@ def _with_places(name: str, binary: str) -> Rule:
             return b(binary, a.input, other)
         if a.dim is None:
             return b(f"a{name}", a.input, axes=tuple(range(a.input.ndim)), keepdims=False)
-        x, axis = _with_axis(b, a.input, a.dim)
+        x, axis = s.with_axis(b, a.input, a.dim)
         keep = bool(a.keepdim) and a.input.ndim > 0
         values = b(f"a{name}", x, axes=(axis,), keepdims=keep)
         places = b(f"arg{name}", x, axis=axis)
@@ -84,18 +84,12 @@ def _with_places(name: str, binary: str) -> Rule:
     return rule
 
 
-def _with_axis(b: Builder, x: Term, axis: Any) -> tuple[Term, int]:
-    """Return a value with at least one axis, and the axis counted from the front."""
-    x = x if x.ndim else s.reshape(b, x, (1,))
-    return x, s.axis_of(b, axis, x.ndim)
-
-
 def _place(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         if a.dim is None:
             place = b(name, s.reshape(b, a.input, (-1,)), axis=0)
             return s.reshape(b, place, (1,) * a.input.ndim) if a.keepdim else place
-        x, axis = _with_axis(b, a.input, a.dim)
+        x, axis = s.with_axis(b, a.input, a.dim)
         place = b(name, x, axis=axis)
         return s.unsqueeze(b, place, axis) if a.keepdim and a.input.ndim else place
 
@@ -126,7 +120,7 @@ def _std(b: Builder, a: Arguments) -> Term:
 
 def _scan(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
-        x, axis = _with_axis(b, _cast(b, a.input, a.dtype), a.dim)
+        x, axis = s.with_axis(b, _cast(b, a.input, a.dtype), a.dim)
         return s.reshape(b, b(name, x, axis=axis), a.input.shape)
 
     return rule
@@ -134,7 +128,7 @@ def _scan(name: str) -> Rule:
 
 def _extreme_scan(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Result:
-        x, axis = _with_axis(b, a.input, a.dim)
+        x, axis = s.with_axis(b, a.input, a.dim)
         return [s.reshape(b, each, a.input.shape) for each in b.many(name, x, axis=axis)]
 
     return rule
@@ -146,7 +140,7 @@ def _logsumexp(b: Builder, a: Arguments) -> Term:
 
 
 def _sorted(b: Builder, a: Arguments) -> list[Term]:
-    x, axis = _with_axis(b, a.input, a.dim)
+    x, axis = s.with_axis(b, a.input, a.dim)
     result = b.many("sort", x, axis=axis, descending=bool(a.descending))
     return [s.reshape(b, each, a.input.shape) for each in result]
 
@@ -156,7 +150,7 @@ def _argsort(b: Builder, a: Arguments) -> Term:
 
 
 def _topk(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.input, a.dim)
+    x, axis = s.with_axis(b, a.input, a.dim)
     parts = b.many("sort", x, axis=axis, descending=bool(a.largest))
     count = s.integer(b, a.k)
     return [_like(b, s.narrow(b, part, axis, 0, count), a.input) for part in parts]
@@ -172,7 +166,7 @@ def _at_rank(b: Builder, x: Term, axis: int, rank: int, *, keepdim: bool) -> lis
 
 
 def _kthvalue(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.input, a.dim)
+    x, axis = s.with_axis(b, a.input, a.dim)
     return [
         _like(b, part, a.input) for part in _at_rank(b, x, axis, a.k - 1, keepdim=bool(a.keepdim))
     ]
@@ -181,7 +175,7 @@ def _kthvalue(b: Builder, a: Arguments) -> Result:
 def _median(b: Builder, a: Arguments) -> Result:
     """Return the lower middle; nan if there is one (nan sorts last, so it is looked for)."""
     x = a.input if a.dim is not None else s.reshape(b, a.input, (-1,))
-    x, axis = _with_axis(b, x, a.dim or 0)
+    x, axis = s.with_axis(b, x, a.dim or 0)
     rank = (x.shape[axis] - 1) // 2
     values, places = _at_rank(b, x, axis, rank, keepdim=bool(a.keepdim) and a.dim is not None)
     if x.kind is Kind.FLOAT:
@@ -195,7 +189,7 @@ def _median(b: Builder, a: Arguments) -> Result:
 
 def _quantile(b: Builder, a: Arguments) -> Term:
     x = a.input if a.dim is not None else s.reshape(b, a.input, (-1,))
-    x, axis = _with_axis(b, x, a.dim or 0)
+    x, axis = s.with_axis(b, x, a.dim or 0)
     ordered = b("sort", x, axis=axis, descending=False)
     quantiles = s.static_array(b, a.q)
     size = x.shape[axis]
@@ -345,7 +339,7 @@ def _trapezoid(b: Builder, a: Arguments) -> Term:
 
 
 def _mode(b: Builder, a: Arguments) -> Result:
-    x, axis = _with_axis(b, a.input, a.dim)
+    x, axis = s.with_axis(b, a.input, a.dim)
     result = ordering.mode(b, x, axis)
     if not a.keepdim or not a.input.ndim:
         result = [s.squeeze(b, part, (axis,)) for part in result]
