@@ -169,7 +169,7 @@ def test_a_call_that_does_not_end_is_a_finding_or_cannot_be_tested(
 
 
 def test_what_is_found_does_not_depend_on_the_number_of_processes(run: Run, tmp_path: Path) -> None:
-    words = ("prod", "sum", "relu", "--examples", "20", "--json")
+    words = ("prod", "sum", "--examples", "60", "--json")
 
     one = run(*words, "1.json")
     two = run_padiff("ops", "test", *words, "2.json", "--jobs", "2", cwd=tmp_path)
@@ -177,7 +177,7 @@ def test_what_is_found_does_not_depend_on_the_number_of_processes(run: Run, tmp_
     found = [json.loads((tmp_path / f"{jobs}.json").read_text()) for jobs in (1, 2)]
     assert one.returncode == two.returncode == 1
     assert found[0]["operators"] == found[1]["operators"]
-    assert [each["operator"] for each in found[0]["operators"]] == ["prod", "sum", "relu"]
+    assert [each["operator"] for each in found[0]["operators"]] == ["prod", "sum"]
 
 
 def test_both_frameworks_are_timed(run: Run, tmp_path: Path) -> None:
