@@ -81,11 +81,16 @@ class Operator:
     spread: bool = False
     """Whether it took or made tensors that are spread over processes: its values are parts."""
     site: Site | None = None
+    _taken: list[int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def taken(self) -> list[int]:
         """The ids of the values in its arguments, in order, repeated ones repeated."""
-        return referenced_values((*self.positional, *self.keywords.values()))
+        found = self._taken
+        if found is None:  # looked for once: they are asked for again and again
+            found = referenced_values((*self.positional, *self.keywords.values()))
+            object.__setattr__(self, "_taken", found)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

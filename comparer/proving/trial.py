@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from padiff.dumpfile import Phase, ProgramError
-from padiff.program import LAYOUT, VOCABULARY, Node, Program, ValueRef, execute, lower
+from padiff.program import LAYOUT, OVERWRITE, VOCABULARY, Node, Program, ValueRef, execute, lower
 
 from .executed import LIMITS, is_near
 from .parting import place_of
@@ -27,7 +27,7 @@ from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Argument, Lowered, Operator, Value
     from padiff.program.primitives import Array
@@ -48,6 +48,22 @@ _MOST_ARGUMENTS = 100
 """That are tried in one operator."""
 _ORDERS = {"every second element first": (-1, 2), "its halves interleaved": (2, -1)}
 """How an axis is cut in two whose parts are exchanged then."""
+
+
+class _Piece:
+    """An operator that was lowered by itself."""
+
+    def __init__(self, lowered: Lowered, outputs: Iterable[int]) -> None:
+        self.lowered = lowered
+        self.taken = tuple(lowered.leaves.values())
+        self.reads = {value: self._behind(lowered.terms[value]) for value in outputs}
+        """The values that each output is computed from."""
+
+    def _behind(self, term: int) -> list[int]:
+        nodes, leaves = self.lowered.nodes, self.lowered.leaves
+        places = self.lowered.behind([term])
+        terms = {term, *(operand for place in places for operand in nodes[place].operands)}
+        return [leaves[one] for one in terms if one in leaves]
 
 
 class Trial:
@@ -92,6 +108,8 @@ class Trial:
         hold."""
         self._plain: Mapping[int, Array] = {}
         """What the operators as they are make; empty until that is known."""
+        self._leaves: dict[int, Value] = {}
+        self._pieces: dict[int, _Piece | None] = {}
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -375,38 +393,106 @@ class Trial:
             What the last makes; of the operators as they are what each makes. None if they cannot
             be executed, as where one reads now what is made behind it.
         """
-        side, values = self.sides[1], self.sides[1].program.values
         run: list[Operator] = []
         made: set[int] = set()
         for one, before in zip(operators, self.operators, strict=True):
             if not self._plain or one != before or not made.isdisjoint(one.taken):
                 run.append(one)
                 made.update(one.outputs)
-        laid = {new: replace(values[own], id=new) for new, (own, _) in self._laid.items()}
-        held = {**self.taken, **self._plain, **{new: self._laid[new][1] for new in laid}}
+        held = {**self.taken, **self._plain, **{new: own[1] for new, own in self._laid.items()}}
         if not _is_in_order(run, held.keys() - made):
             return None
         known = {value: held[value] for one in run for value in one.taken if value not in made}
-        program = Program(
-            framework=side.program.framework,
-            values=(
-                *(
-                    replace(laid[id_] if id_ in laid else values[id_], producer=None)
-                    for id_ in sorted(known)
-                ),
-                *(values[id_] for one in run for id_ in one.outputs),
-            ),
-            operators=tuple(run),
-        )
-        lowered = lower(program, side.table, contents=side.recorded.elements)
-        if lowered.opaque or lowered.random:
-            return None
         inner = () if self._plain else (value for one in run for value in one.taken)
         wanted = made & {*self.wanted, *inner}
         try:
-            return {**self._plain, **execute(lowered, known, wanted, limits=LIMITS)}
+            found = self._alone(run, known, wanted)
         except ProgramError:
             return None
+        return None if found is None else {**self._plain, **found}
+
+    def _alone(
+        self, run: Sequence[Operator], known: Mapping[int, Array], wanted: set[int]
+    ) -> dict[int, Array] | None:
+        """Lower and execute operators alone, one at a time where each can be lowered so.
+
+        Returns:
+            The wanted values; None where a rule refuses one of the operators.
+        """
+        pieces = [piece for piece in map(self._piece, run) if piece is not None]
+        if len(pieces) < len(run):
+            lowered = self._lowered(run, known, self.sides[1].recorded.elements)
+            if lowered.opaque or lowered.random:
+                return None
+            return execute(lowered, known, wanted, limits=LIMITS)
+        if any(piece.lowered.opaque or piece.lowered.random for piece in pieces):
+            return None
+        needed = {*wanted}
+        parts: list[tuple[_Piece, list[int]]] = []
+        for one, piece in zip(reversed(run), reversed(pieces), strict=True):
+            results = [value for value in one.outputs if value in needed]
+            needed.update(value for result in results for value in piece.reads[result])
+            parts.append((piece, results))
+        held = dict(known)
+        for piece, results in reversed(parts):
+            if results:
+                given = {value: held[value] for value in piece.taken if value in held}
+                held.update(execute(piece.lowered, given, results, limits=LIMITS))
+        return {value: held[value] for value in wanted}
+
+    def _piece(self, one: Operator) -> _Piece | None:
+        """Return an operator lowered by itself, once if it is as recorded; None if it cannot be.
+
+        What is written through a view changes values that it does not take, and a rule may look for
+        elements that were not recorded in what is ahead.
+        """
+        program, recorded = self.sides[1].program, self.sides[1].recorded
+        is_recorded = program.operators[one.id] is one
+        if is_recorded and one.id in self._pieces:
+            return self._pieces[one.id]
+        lacking: set[int] = set()
+
+        def contents(value: int) -> Array | None:
+            found = recorded.elements(value)
+            if found is None:
+                lacking.add(value)
+            return found
+
+        piece = None
+        makes_all = all(program.values[value].producer == one.id for value in one.outputs)
+        if makes_all and one.name != OVERWRITE:
+            lowered = self._lowered([one], one.taken, contents)
+            piece = None if lacking else _Piece(lowered, one.outputs)
+        if is_recorded:
+            self._pieces[one.id] = piece
+        return piece
+
+    def _lowered(
+        self,
+        run: Sequence[Operator],
+        known: Iterable[int],
+        contents: Callable[[int], Array | None],
+    ) -> Lowered:
+        """Lower operators alone, given which values they take that none of them makes."""
+        side = self.sides[1]
+        program = Program(
+            framework=side.program.framework,
+            values=(
+                *(self._leaf(value) for value in sorted({*known})),
+                *(side.program.values[id_] for one in run for id_ in one.outputs),
+            ),
+            operators=tuple(run),
+        )
+        return lower(program, side.table, contents=contents)
+
+    def _leaf(self, value: int) -> Value:
+        """Return a value as nothing makes it."""
+        values = self.sides[1].program.values
+        if value in self._laid:
+            return replace(values[self._laid[value][0]], id=value, producer=None)
+        if value not in self._leaves:
+            self._leaves[value] = replace(values[value], producer=None)
+        return self._leaves[value]
 
 
 def _is_in_order(operators: Iterable[Operator], held: Iterable[int]) -> bool:
@@ -457,7 +543,9 @@ def _edit(
 
 
 def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:
-    """Return an operator that reads other values."""
+    """Return an operator that reads other values; itself if it reads none of them."""
+    if other.keys().isdisjoint(operator.taken):
+        return operator
 
     def read(argument: Argument) -> Argument:
         if isinstance(argument, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from padiff.dumpfile import ProgramError
@@ -145,6 +146,11 @@ def lower(
     return _Lowering(program, table, contents, repaired, adapted).run()
 
 
+@lru_cache(maxsize=4096)
+def _spec(dtype: str, shape: tuple[int, ...]) -> Spec:
+    return Spec(Kind.of_dtype(dtype), shape)
+
+
 class _Lowering:
     def __init__(
         self,
@@ -183,7 +189,7 @@ class _Lowering:
 
     def spec_of(self, value: Value) -> Spec:
         try:
-            return Spec(Kind.of_dtype(value.dtype), value.shape)
+            return _spec(value.dtype, value.shape)
         except ShapeError as error:
             raise ProgramError(f"cannot lower: value {value.id}: {error}") from error
 
@@ -305,7 +311,6 @@ class _Lowering:
         """Return the terms if their kinds and shapes are the recorded ones."""
         if len(terms) != len(expected):
             raise NotLoweredError(f"rule gives {len(terms)} outputs, recorded {len(expected)}")
-        is_repaired = self.reads_repaired(operator)
         result: list[Term | None] = []
         for given, recorded in zip(terms, expected, strict=True):
             if given is None:
@@ -313,7 +318,9 @@ class _Lowering:
                 continue
             written = operator.in_place and given.kind is not recorded.kind
             term = self.builder("cast", given, kind=recorded.kind.value) if written else given
-            if term.spec != recorded and not (is_repaired and term.kind is recorded.kind):
+            if term.spec != recorded and not (
+                term.kind is recorded.kind and self.reads_repaired(operator)
+            ):
                 raise NotLoweredError(
                     f"rule gives {term.kind.value}{list(term.shape)}, "
                     f"recorded {recorded.kind.value}{list(recorded.shape)}"

@@ -33,7 +33,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import BoundArguments, Parameter, Signature
+from inspect import Parameter, Signature
 from typing import Any, TypeAlias
 
 from padiff.dumpfile import DRAWN
@@ -112,6 +112,10 @@ def row(
     )
 
 
+_Plain: TypeAlias = tuple[tuple[str, bool, Any], ...]
+"""The parameters of a signature: the name, whether it may stand by position, the default."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """The rows of one framework, by full names."""
@@ -136,6 +140,7 @@ class Table:
     """What None stands for, by operator in full and argument: from the shapes of all operands."""
     _by_name: dict[str, Row] = field(default_factory=dict)
     _signatures: dict[str, Signature] = field(default_factory=dict)
+    _plain: dict[str, _Plain | None] = field(default_factory=dict)
     _drawing: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -180,24 +185,29 @@ class Table:
             NotLoweredError: There is no row, or the arguments do not fit its signature.
         """
         entry, bound = self._bound(name, positional, keywords)
-        return entry, Arguments(bound.arguments)
+        return entry, Arguments(bound)
 
     def _bound(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> tuple[Row, BoundArguments]:
+    ) -> tuple[Row, dict[str, Any]]:
+        """Return the row of an operator and all its arguments, defaults included, by name."""
         if name not in self._by_name:
             raise NotLoweredError("no rule")
         entry = self._by_name[name]
         signature = self._signature(entry)
         if self.has_names and _ends_with_name(positional, signature):
             positional = positional[:-1]
-        positional, keywords = _spread(positional, self._renamed(keywords, signature), signature)
+        keywords = self._renamed(keywords, signature)
+        plain = _bound_plainly(self._plain[entry.signature], positional, keywords)
+        if plain is not None:
+            return entry, plain
+        positional, keywords = _spread(positional, keywords, signature)
         try:
             bound = signature.bind(*positional, **keywords)
         except TypeError as error:
             raise NotLoweredError(f"arguments beside its signature: {error}") from None
         bound.apply_defaults()
-        return entry, bound
+        return entry, bound.arguments
 
     def drawn_by(
         self,
@@ -249,7 +259,7 @@ class Table:
             operator without a row.
         """
         try:
-            return list(self._bound(name, positional, keywords)[1].arguments.items())
+            return list(self._bound(name, positional, keywords)[1].items())
         except NotLoweredError:
             return list(keywords.items())
 
@@ -264,7 +274,7 @@ class Table:
         entry, bound = self._bound(name, positional, keywords)
         parameters = self._signature(entry).parameters
         found = {}
-        for key, value in bound.arguments.items():
+        for key, value in bound.items():
             if parameters[key].kind is Parameter.VAR_POSITIONAL:
                 found[key] = value[0] if len(value) == 1 and isinstance(value[0], tuple) else value
             elif not _is_default(value, parameters[key].default):
@@ -303,7 +313,9 @@ class Table:
 
     def _signature(self, entry: Row) -> Signature:
         if entry.signature not in self._signatures:
-            self._signatures[entry.signature] = parse_signature(entry.signature)
+            signature = parse_signature(entry.signature)
+            self._signatures[entry.signature] = signature
+            self._plain[entry.signature] = _plain(signature)
         return self._signatures[entry.signature]
 
     def _renamed(self, keywords: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
@@ -316,6 +328,39 @@ class Table:
             else:
                 result[known[0]] = value
         return result
+
+
+def _plain(signature: Signature) -> _Plain | None:
+    """Return the parameters of a signature; None if one takes any number of arguments."""
+    parameters = signature.parameters.items()
+    if any(one.kind is Parameter.VAR_POSITIONAL for _, one in parameters):
+        return None
+    return tuple(
+        (name, one.kind is Parameter.POSITIONAL_OR_KEYWORD, one.default) for name, one in parameters
+    )
+
+
+def _bound_plainly(
+    parameters: _Plain | None, positional: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return what ``Signature.bind`` does, some five times as fast; None if it may refuse."""
+    if parameters is None or len(positional) > len(parameters):
+        return None
+    found = {}
+    named = 0
+    for place, (name, is_positional, default) in enumerate(parameters):
+        if place < len(positional):
+            if not is_positional or name in keywords:
+                return None
+            found[name] = positional[place]
+        elif name in keywords:
+            named += 1
+            found[name] = keywords[name]
+        elif default is Parameter.empty:
+            return None
+        else:
+            found[name] = default
+    return found if named == len(keywords) else None
 
 
 def _spread(

@@ -78,8 +78,9 @@ class Spec:
     def __post_init__(self) -> None:
         if len(self.shape) > LARGEST_NDIM:
             raise ShapeError(f"expected at most {LARGEST_NDIM} axes, found {len(self.shape)}")
-        if not all(type(size) is int and size >= 0 for size in self.shape):
-            raise ShapeError(f"expected sizes from 0 on, found {self.shape!r}")
+        for size in self.shape:
+            if type(size) is not int or size < 0:
+                raise ShapeError(f"expected sizes from 0 on, found {self.shape!r}")
         if self.count > LARGEST_COUNT:
             raise ShapeError(f"expected at most {LARGEST_COUNT} elements, found {self.count}")
 
@@ -130,7 +131,8 @@ def check(condition: bool, message: str, *found: object) -> None:
 
 def promote(*specs: Spec) -> Kind:
     """Return the kind that holds all of them: bool < int < float < complex."""
-    return max((spec.kind for spec in specs), key=lambda kind: kind.rank)
+    kinds = {spec.kind for spec in specs}
+    return kinds.pop() if len(kinds) == 1 else max(kinds, key=lambda kind: kind.rank)
 
 
 def float_kind(kind: Kind) -> Kind:
@@ -144,6 +146,8 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     >>> broadcast((3, 1), (4,))
     (3, 4)
     """
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     ndim = max(map(len, shapes), default=0)
     result = []
     for axis in range(-ndim, 0):

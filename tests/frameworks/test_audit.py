@@ -54,8 +54,7 @@ def audited(
     return padiff.audit(recorder.path)["step 0"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize(("is_training", "dtype"), [(True, "float32"), (False, "bfloat16")])
 @pytest.mark.parametrize("name", MODELS)
 def test_clean_models_are_sound(
     name: str,

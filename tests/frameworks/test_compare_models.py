@@ -11,6 +11,7 @@ from torch import nn
 
 import padiff
 from padiff.dumpfile import ConfigError, RecordError
+from tests.support.forked_workers import fork_dumps
 
 TORCH = """
 from torch import nn
@@ -59,7 +60,8 @@ def test_a_port_matches_and_a_wrong_one_is_told_why(folder: Path) -> None:
     assert {one.name for one in (folder / "dumps").iterdir()} >= {"reference", "candidate"}
 
 
-def test_integers_and_files_are_fed(folder: Path) -> None:
+def test_integers_and_files_are_fed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_dumps(monkeypatch)
     ids = np.array([[1, 2, 99]])
     np.save(folder / "ids.npy", ids)
 
@@ -78,7 +80,8 @@ def test_models_at_hand_are_compared_in_this_process() -> None:
     assert padiff.compare_models(one, two, "input=auto:5x4")
 
 
-def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
+def test_what_cannot_be_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_dumps(monkeypatch)
     with pytest.raises(ConfigError, match="two names or two objects, found a name and an object"):
         padiff.compare_models("t.py:build", nn.Linear(2, 2), (2, 2))
     with pytest.raises(ConfigError, match="cannot use input 0: expected a shape"):

@@ -21,18 +21,12 @@ WIDEST = 1e-6
 ROWS = {entry.names[0]: entry for entry in TABLES["paddle"].rows}
 
 
-def marks_of(name: str, text: str) -> list[pytest.MarkDecorator]:
-    """Return that a case must fail, where the table says that Paddle's gradient is another."""
-    reasons = [why for row, part, why in OTHER_GRADIENTS if row == name and part in text]
-    return [pytest.mark.xfail(strict=True, reason=why) for why in reasons[:1]]
+CALLS = {name: [text for text in CASES[name] if not is_in_place(name)] for name in ROWS}
 
 
-CALLS = [
-    pytest.param(name, text, marks=marks_of(name, text), id=f"{name}({text})")
-    for name in ROWS
-    for text in CASES[name]
-    if not is_in_place(name)
-]
+def is_other(name: str, text: str) -> bool:
+    """Return whether the table says that Paddle's gradient is another."""
+    return any(row == name and part in text for row, part, _ in OTHER_GRADIENTS)
 
 
 def floats_of(arguments: Any) -> list[paddle.Tensor]:
@@ -55,8 +49,17 @@ def is_real(tensor: paddle.Tensor) -> bool:
     return tensor.dtype in {paddle.float64, paddle.complex128}
 
 
-@pytest.mark.parametrize(("name", "text"), CALLS)
-def test_differences_of_executions_are_paddles_derivatives(name: str, text: str) -> None:
+@pytest.mark.parametrize("name", CALLS)
+def test_differences_of_executions_are_paddles_derivatives(name: str) -> None:
+    for text in CALLS[name]:
+        if is_other(name, text):
+            with pytest.raises((AssertionError, RuntimeError, ValueError)):
+                assert_derivative(name, text)
+        else:
+            assert_derivative(name, text)
+
+
+def assert_derivative(name: str, text: str) -> None:
     arguments, keywords = arguments_of(text)
     full = TABLES["paddle"].full_name(name)
     recorder = Recorder(FRAME)
@@ -125,4 +128,4 @@ def test_differences_of_executions_are_paddles_derivatives(name: str, text: str)
         for part, weight in zip(apart, each, strict=True):
             change += float((part * weight).sum()) / (2 * STEP)
             scale += float(np.abs(part * weight).sum()) / (2 * STEP)
-    assert abs(change - expected) <= WIDEST * max(scale, 1.0)
+    assert abs(change - expected) <= WIDEST * max(scale, 1.0), text

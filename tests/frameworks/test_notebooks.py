@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 from examples.notebooks import STORIES, notebook
+from tests.support.forked_workers import fork_dumps
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,17 +28,38 @@ def test_a_notebook_holds_the_cells_of_its_story(story: Path) -> None:
     assert stored == notebook(story.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.parent.name)
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "examples"))
+
+
 def test_a_notebook_runs_to_its_end(
-    story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(EXAMPLES, tmp_path / "examples")
-    folder = tmp_path / "examples" / story.parent.name
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
-    cells = nbformat.read(folder / "story.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    cells = nbformat.read(examples / "llm" / "story.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    where = {"metadata": {"path": str(examples / "llm")}}
 
-    NotebookClient(cells, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(cells, timeout=600, resources=where).execute()
 
     (*_, last) = [cell for cell in cells.cells if cell.cell_type == "code"]
     assert "text/html" in last.outputs[-1].data
+
+
+@pytest.mark.filterwarnings("ignore")  # a kernel shows them
+@pytest.mark.parametrize("name", ["resnet", "training"])
+def test_the_cells_of_a_story_end_with_a_report(
+    name: str, examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(examples / name)
+    monkeypatch.syspath_prepend(examples / name)
+    fork_dumps(monkeypatch)
+    *statements, last = ast.parse(Path("story.py").read_text(encoding="utf-8")).body
+    assert isinstance(last, ast.Expr)
+    names: dict[str, Any] = {"__name__": "__main__"}
+
+    exec(compile(ast.Module(statements, []), "story.py", "exec"), names)
+    shown = eval(compile(ast.Expression(last.value), "story.py", "eval"), names)
+
+    assert shown._repr_html_().startswith("<")

@@ -31,19 +31,21 @@ def pair() -> Iterator[Pair]:
     "name", ["add", "mul", "sqrt", "gelu", "sum", "mean", "bmm", "reshape", "cat"]
 )
 def test_equal_operators_agree(pair: Pair, name: str) -> None:
-    found = search(TABLE[name], pair, examples=40, seed=5)
+    found = search(TABLE[name], pair, examples=15, seed=5)
 
-    assert found.cases == 40
+    assert found.cases == 15
     assert not found.rejected
     assert list(found.findings) == []
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
-    [("relu", "output[0]"), ("prod", "gradient[input]"), ("hardshrink", "output[0]")],
+    ("name", "place", "examples"),
+    [("relu", "output[0]", 150), ("prod", "gradient[input]", 150), ("hardshrink", "output[0]", 60)],
 )
-def test_a_known_defect_is_found_and_shrunk(pair: Pair, name: str, place: str) -> None:
-    found = search(TABLE[name], pair, examples=150, seed=1)
+def test_a_known_defect_is_found_and_shrunk(
+    pair: Pair, name: str, place: str, examples: int
+) -> None:
+    found = search(TABLE[name], pair, examples=examples, seed=1)
 
     [(case, finding)] = [each for bucket, each in found.findings.items() if bucket.place == place]
     assert (finding.bucket.kind, finding.bucket.side) == (Kind.WRONG, Side.CANDIDATE)
@@ -51,7 +53,7 @@ def test_a_known_defect_is_found_and_shrunk(pair: Pair, name: str, place: str) -
 
 
 def test_the_same_seed_draws_the_same_cases(pair: Pair) -> None:
-    found = [search(TABLE["relu"], pair, examples=60, seed=2) for _ in range(2)]
+    found = [search(TABLE["relu"], pair, examples=20, seed=2) for _ in range(2)]
 
     assert found[0].examples == found[1].examples
     assert list(found[0].findings) == list(found[1].findings)

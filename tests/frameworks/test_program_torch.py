@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,16 +20,17 @@ from benchmarks.score.architectures import ARCHITECTURES
 from padiff.dumper.adapters.torch_operators import TorchOperators
 from padiff.dumpfile import ConfigError, LeafKind, Mode, open_dump
 from tests.support.clean_models import record_torch
+from tests.support.command import run_python
 from tests.support.oracles import TorchOracle
 from tests.support.planted_authors import MODELS
 from tests.support.programs import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 Thing = Any
+ROOT = Path(__file__).parents[2]
 
 
 class _Wrapped(nn.Module):
@@ -479,10 +479,9 @@ print(stance())
 
 @pytest.mark.parametrize("order", ["nested", "crossed"])
 def test_what_is_compiled_after_recording_is_compiled(order: str) -> None:
-    run = [sys.executable, "-c", OVERLAPPING, order]
+    done = run_python("-c", OVERLAPPING, order, cwd=ROOT)
 
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
-
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["force_eager", "force_eager", "default"]
 
 
@@ -507,10 +506,9 @@ print(*Recorded.read(recorder.path).names)
 
 
 def test_what_is_compiled_within_a_step_runs_eagerly(tmp_path: Path) -> None:
-    run = [sys.executable, "-c", LAZY, str(tmp_path)]
+    done = run_python("-c", LAZY, tmp_path, cwd=ROOT)
 
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
-
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["ones", "mul", "tanh", "exp"]
 
 

@@ -1,4 +1,4 @@
-"""The scored corpus: large enough, and a handful of its cases run for real."""
+"""The scored corpus: large enough, and how its cases are judged."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from benchmarks.score import foreign, planted
 from benchmarks.score.architectures import ARCHITECTURES
-from benchmarks.score.case import Case, Group, OriginRank, VerdictRank
+from benchmarks.score.case import Case, Group, VerdictRank
 from benchmarks.score.corpus import corpus
 from benchmarks.score.faults import KINDS
 from benchmarks.score.noise import ABOVE
@@ -19,19 +17,9 @@ from benchmarks.score.run import run_cases
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEEN = [
-    "vit: projections exchanged",
-    "resnet: norm in training mode",
-    "poolformer: gradient of another sign",
-]
-"""How the names of faults begin that are far above noise."""
+    import pytest
+
 TWO = "convnext: layers exchanged in convnext.encoder.stages.1.layers; and "
-RIGHT = [
-    "bert: attention written out",
-    "own decoder, float32: fused",
-    "CNN: Adam over all",
-    "mixtral: experts in batches",
-]
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
@@ -63,13 +51,6 @@ def named(begin: str) -> Case:
     return next(one for one in corpus(with_shared=False) if one.name.startswith(begin))
 
 
-@pytest.mark.parametrize("begin", SEEN)
-def test_a_planted_fault_is_seen_and_its_module_is_named(begin: str) -> None:
-    for outcome in run_cases([named(begin)]):
-        assert outcome.verdict is VerdictRank.RIGHT, outcome.detail
-        assert outcome.origin is OriginRank.EXACT, outcome.detail
-
-
 def test_of_several_faults_the_one_that_is_told_least_ranks_the_case() -> None:
     (case,) = [
         one for one in corpus(with_shared=False) if one.group is Group.TOGETHER and TWO in one.name
@@ -88,13 +69,6 @@ def test_of_several_faults_the_one_that_is_told_least_ranks_the_case() -> None:
         "right / exact / vague",
         "right / wrong / none",
     ]
-
-
-@pytest.mark.parametrize("begin", RIGHT)
-def test_a_correct_form_is_right(begin: str) -> None:
-    (outcome,) = run_cases([named(begin)])
-
-    assert outcome.verdict is VerdictRank.RIGHT, outcome.detail
 
 
 def test_an_exception_is_an_outcome() -> None:

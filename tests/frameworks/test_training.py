@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tests.support.recording import Lab
 
 PORTS = Path(__file__).parents[1] / "support" / "ports"
-STEPS = 5
+STEPS = 3
 # Paddle says so at each training-mode BatchNorm whose track_running_stats was never named.
 pytestmark = pytest.mark.filterwarnings("ignore:When training, we now always track")
 
@@ -50,7 +51,7 @@ class Run:
 
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make a folder with five batches for each model."""
+    """Make a folder with a batch for each model and step."""
     path = tmp_path_factory.mktemp("training")
     random = np.random.default_rng(0)
     for step in range(STEPS):
@@ -66,9 +67,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def train(folder: Path, framework: str, side: Run, *, weights_from: Path | None = None) -> Path:
-    def target(name: str | None, arguments: Mapping[str, Any]) -> Target | None:
-        place = f"{PORTS / f'training_{framework}.py'}:{name}"
-        return None if name is None else parse_target(place, dict(arguments))
+    """Return the dump of a side, which is trained once."""
+    name = f"{framework}_{crc32(repr((side, weights_from)).encode())}"
+    if (folder / "dumps" / name).exists():
+        return folder / "dumps" / name
+
+    def target(what: str | None, arguments: Mapping[str, Any]) -> Target | None:
+        place = f"{PORTS / f'training_{framework}.py'}:{what}"
+        return None if what is None else parse_target(place, dict(arguments))
 
     is_cnn = side.model == "CNN"
     model = target(side.model, {})
@@ -80,7 +86,7 @@ def train(folder: Path, framework: str, side: Run, *, weights_from: Path | None 
         inputs=(parse_input(str(folder / ("x{step}.npy" if is_cnn else "ids{step}.npy"))),),
         training=True,
         weights_from=weights_from,
-        record=RecordSettings(out=folder / "dumps", name=f"{framework}_{id(side)}", overwrite=True),
+        record=RecordSettings(out=folder / "dumps", name=name),
         train=TrainSettings(
             steps=STEPS,
             loss=loss,
@@ -105,11 +111,8 @@ def trained(folder: Path, reference: Run, candidate: Run | None = None) -> Compa
     "side",
     [
         Run(scheduler="warmup_cosine", clip=1.0),
-        Run(optimizer="adam"),
         Run(optimizer="adamw", scheduler="warmup_cosine"),
-        Run(model="Transformer", optimizer="sgd"),
         Run(model="Transformer", optimizer="adam", clip=0.5),
-        Run(model="Transformer", optimizer="adamw", scheduler="warmup_cosine"),
         Run(model="Transformer", optimizer="rmsprop", optimizer_args={"eps": 1e-16}),
     ],
     ids=lambda side: f"{side.model}-{side.optimizer}",

@@ -104,7 +104,7 @@ def both(
         )
 
 
-@settings(BUSY, max_examples=60)
+@settings(BUSY, max_examples=20)
 @given(pairs(), SETTINGS, TOLERANCES, TOLERANCES)
 def test_judging_again_is_comparing_again(
     arrays: tuple[Array, Array, Array, Array],
@@ -122,7 +122,7 @@ def test_judging_again_is_comparing_again(
     assert bool(again.reasons) is (wanted.verdict is Verdict.DIVERGED)
 
 
-@settings(BUSY, max_examples=60)
+@settings(BUSY, max_examples=20)
 @given(pairs(), COUNTING, TOLERANCES, TOLERANCES)
 def test_what_is_decided_by_counts_is_right_or_said_to_be_open(
     arrays: tuple[Array, Array, Array, Array],

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,6 @@ from padiff.dumpfile import validate
 from tests.support.command import command, environment_for
 from tests.support.tiny_net import tiny_net
 from tests.support.trial_commands import INTO_A_FOLDER, TEMPORARY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = set(INTO_A_FOLDER)
@@ -37,25 +33,22 @@ LEFT = (0, 1, 5, 30)
 PLACES = len(COMMANDS) * (len(LEFT) + 2)
 """Also a read-only disk, and the folder of another user."""
 
-can_mount = pytest.mark.skipif(
-    os.geteuid() != 0 or subprocess.call(["unshare", "--mount", "true"]) != 0,
-    reason="only root may mount a file system",
-)
+CAN_MOUNT = os.geteuid() == 0 and subprocess.call(["unshare", "--mount", "true"]) == 0
+can_mount = pytest.mark.skipif(not CAN_MOUNT, reason="only root may mount a file system")
+AS_ROOT = ("foreign",) if os.geteuid() == 0 else ()
+"""Trials where another user runs the commands."""
+MOUNTED = ("full", "full-temporary", "read-only") if CAN_MOUNT else ()
+Found = dict[str, dict[str, int]]
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Give a folder that other users can look into."""
+def trials(*kinds: str, every: int) -> dict[str, Found]:
+    """Run trials in one process, in a folder that other users can look into."""
     made = Path(tempfile.mkdtemp(prefix="padiff-test-", dir="/tmp"))
     made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
-
-
-def trials(folder: Path, *options: str, within: tuple[str, ...] = ()) -> dict[str, dict[str, int]]:
-    """Run trials in a process of their own; gives what they found."""
+    within = ("unshare", "--mount") if set(kinds) & set(MOUNTED) else ()
+    words = [*within, sys.executable, "-m", "tests.support.command_trials", str(made), *kinds]
     done = subprocess.run(
-        [*within, sys.executable, "-m", "tests.support.command_trials", str(folder), *options],
+        [*words, "--every", str(every)],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         check=False,
@@ -63,12 +56,22 @@ def trials(folder: Path, *options: str, within: tuple[str, ...] = ()) -> dict[st
         text=True,
         timeout=1500,
     )
+    found = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):
+            found.update(json.loads(line))
+    shutil.rmtree(made)
     assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def assert_interrupted(found: dict[str, dict[str, int]]) -> None:
+@pytest.fixture(scope="module")
+def some() -> dict[str, Found]:
+    """All kinds of trials, at some moments."""
+    return trials("signals", "vanishing", *MOUNTED, *AS_ROOT, every=FEW)
+
+
+def assert_interrupted(found: Found) -> None:
     assert {name.split()[0] for name in found} == COMMANDS
     for name, codes in found.items():
         number = "130" if name.endswith("SIGINT") else "143"
@@ -76,13 +79,13 @@ def assert_interrupted(found: dict[str, dict[str, int]]) -> None:
         assert set(codes) <= {number, "0", "1"}, name  # a signal may come when all is done
 
 
-def test_signals_at_some_moments(folder: Path) -> None:
-    assert_interrupted(trials(folder, "signals", "--every", str(FEW)))
+def test_signals_at_some_moments(some: dict[str, Found]) -> None:
+    assert_interrupted(some["signals"])
 
 
 @pytest.mark.slow
-def test_signals_at_every_moment(folder: Path) -> None:
-    found = trials(folder, "signals", "--every", str(ALL))
+def test_signals_at_every_moment() -> None:
+    found = trials("signals", every=ALL)["signals"]
 
     assert_interrupted(found)
     count = sum(sum(codes.values()) for codes in found.values())
@@ -90,8 +93,8 @@ def test_signals_at_every_moment(folder: Path) -> None:
 
 
 @can_mount
-def test_a_full_disk(folder: Path) -> None:
-    found = trials(folder, "full", within=("unshare", "--mount"))
+def test_a_full_disk(some: dict[str, Found]) -> None:
+    found = some["full"]
 
     assert list(found) == [f"{left} pages left" for left in LEFT]
     assert found["0 pages left"] == dict.fromkeys(COMMANDS, 2)
@@ -99,8 +102,8 @@ def test_a_full_disk(folder: Path) -> None:
 
 
 @can_mount
-def test_a_full_disk_for_temporary_files(folder: Path) -> None:
-    found = trials(folder, "full-temporary", within=("unshare", "--mount"))
+def test_a_full_disk_for_temporary_files(some: dict[str, Found]) -> None:
+    found = some["full-temporary"]
 
     assert {name: set(codes) for name, codes in found.items()} == {
         "0 pages left": set(TEMPORARY),
@@ -110,20 +113,18 @@ def test_a_full_disk_for_temporary_files(folder: Path) -> None:
     assert set(found["2 pages left"].values()) == {2}
 
 
-def assert_vanished(found: dict[str, dict[str, int]]) -> None:
+def assert_vanished(found: Found) -> None:
     assert set(found) == COMMANDS
     assert all(set(codes) <= {"0", "1", "2"} for codes in found.values())
 
 
-def test_a_folder_that_vanishes_at_some_moments(folder: Path) -> None:
-    found = trials(folder, "vanishing", "--every", str(FEW))
-
-    assert_vanished(found)
+def test_a_folder_that_vanishes_at_some_moments(some: dict[str, Found]) -> None:
+    assert_vanished(some["vanishing"])
 
 
 @pytest.mark.slow
-def test_a_folder_that_vanishes_at_every_moment(folder: Path) -> None:
-    found = trials(folder, "vanishing", "--every", str(ALL))
+def test_a_folder_that_vanishes_at_every_moment() -> None:
+    found = trials("vanishing", every=ALL)["vanishing"]
 
     assert_vanished(found)
     assert all("2" in codes for codes in found.values())
@@ -132,15 +133,13 @@ def test_a_folder_that_vanishes_at_every_moment(folder: Path) -> None:
 
 
 @can_mount
-def test_a_read_only_disk(folder: Path) -> None:
-    found = trials(folder, "read-only", within=("unshare", "--mount"))
-
-    assert found["read-only"] == dict.fromkeys(COMMANDS, 2)
+def test_a_read_only_disk(some: dict[str, Found]) -> None:
+    assert some["read-only"]["read-only"] == dict.fromkeys(COMMANDS, 2)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as another user")
-def test_a_folder_of_another_user(folder: Path) -> None:
-    assert trials(folder, "foreign")["foreign"] == dict.fromkeys(COMMANDS, 2)
+@pytest.mark.skipif(not AS_ROOT, reason="only root may act as another user")
+def test_a_folder_of_another_user(some: dict[str, Found]) -> None:
+    assert some["foreign"]["foreign"] == dict.fromkeys(COMMANDS, 2)
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -1,7 +1,7 @@
 """Commands that write, met by signals at any moment, by a full disk, and by closed places.
 
-Run as ``python -m tests.support.command_trials FOLDER TRIAL``, since a test's own process has
-threads; prints what it found as one line of JSON. Each command runs in a process forked from this
+Run as ``python -m tests.support.command_trials FOLDER TRIAL...``, since a test's own process has
+threads; prints what each found as one line of JSON. Each command runs in a process forked from this
 one: importing a framework takes seconds, a forked command milliseconds. A moment is one thing that
 a command does to a file below its folder; others are drawn from the time that it takes.
 """
@@ -21,11 +21,15 @@ import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from padiff.cli.main import main
 from tests.support.confined import listing
 from tests.support.forked_commands import Ended, Sent, load, run
 from tests.support.trial_commands import INTO_A_FOLDER, TEMPORARY, TRIALS, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 MODULES = ("accept", "compare", "dump", "extract", "formats", "map", "pack", "report", "weights")
@@ -150,6 +154,8 @@ def try_full_temporary(folder: Path) -> dict[str, dict[str, int]]:
             result[f"{left} pages left"] = codes
         return result
     finally:
+        os.environ.pop("TMPDIR")
+        tempfile.tempdir = None
         os.chdir("/")
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -233,7 +239,9 @@ def try_foreign(folder: Path) -> dict[str, dict[str, int]]:
     return {"foreign": found}
 
 
-PLACES = {
+KINDS: dict[str, Callable[..., dict[str, dict[str, int]]]] = {
+    "signals": try_signals,
+    "vanishing": try_vanishing,
     "full": try_full,
     "full-temporary": try_full_temporary,
     "read-only": try_read_only,
@@ -242,23 +250,21 @@ PLACES = {
 
 
 def run_all() -> None:
-    """Run one kind of trial and print what was found."""
+    """Run some kinds of trials and print what each found."""
     options = argparse.ArgumentParser()
     options.add_argument("folder", type=Path)
-    options.add_argument("kind", choices=["signals", "vanishing", *PLACES])
+    options.add_argument("kinds", nargs="+", choices=KINDS)
     options.add_argument("--every", type=int, default=1)
     given = options.parse_args()
     for module in MODULES:
         importlib.import_module(f"padiff.cli.{module}")
     importlib.import_module("torch")  # once, before the forks
     load_all()
-    folder = given.folder.resolve()
-    if given.kind in PLACES:
-        result = PLACES[given.kind](folder)
-    else:
-        repeated = try_signals if given.kind == "signals" else try_vanishing
-        result = repeated(folder, given.every)
-    print(json.dumps(result))
+    for kind in given.kinds:
+        folder = given.folder.resolve() / kind
+        folder.mkdir()
+        every = (given.every,) if kind in {"signals", "vanishing"} else ()
+        print(json.dumps({kind: KINDS[kind](folder, *every)}))
 
 
 if __name__ == "__main__":

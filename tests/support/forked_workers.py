@@ -1,4 +1,4 @@
-"""Workers of ``padiff ops`` that are forked from a process that has imported their framework."""
+"""Processes that padiff starts, forked from one that has imported their framework."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from types import SimpleNamespace
+from typing import IO, TYPE_CHECKING, Any
 
+from padiff import models
 from padiff.ops.workers import worker
+from tests.support.command import run_python
 from tests.support.warm import Started, warm_with
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-__all__ = ["fork_workers"]
+__all__ = ["fork_dumps", "fork_workers"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,17 @@ class _Forked:
 def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process fork its workers, where how they are started is not tested."""
     monkeypatch.setattr(worker, "subprocess", _Subprocess())
+
+
+def fork_dumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``compare_models`` fork its dumps likewise."""
+
+    def run(words: Sequence[str], *, check: bool, **how: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
+        if words[0] != sys.executable:
+            return subprocess.run(words, check=check, **how)
+        return run_python(*words[1:], cwd=Path.cwd())
+
+    monkeypatch.setattr(models, "subprocess", SimpleNamespace(run=run))
 
 
 class _Subprocess:
