@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer.auditing.slices import MOVES, carrying_gradients, cuts
+from padiff.comparer.auditing.slices import MOVES, carrying_gradients
 from padiff.dumpfile import LeafKind
 from padiff.program import UNIT_ROUNDOFF
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .side import Side
 
+_CUTTING = frozenset({"detach", "detach_"})
 _GRADIENT, _GRAPH = "grad", "create_graph"
 """An operator whose results are detached, too, and the argument that says otherwise."""
 _ROUNDINGS = 8
@@ -152,10 +153,12 @@ def _cut(
             needed.update(taken)
             given.update(_numbers((operator.positional, *operator.keywords.values())))
             if operator.no_grad and operator.id not in carrying:  # what is inside cuts nothing
-                cut = [value for value in operator.outputs if value in open_]
+                is_moved = operator.in_place  # a weight that a script moves goes on learning
+                cut = [one for one in operator.outputs if one in open_ and not is_moved]
             else:
                 open_.update(taken)
-                cut = (*taken, *operator.outputs) if cuts(operator) else _graphless(side, operator)
+                is_cut = operator.name.rpartition(".")[2] in _CUTTING
+                cut = (*taken, *operator.outputs) if is_cut else _graphless(side, operator)
         if not learning.isdisjoint(taken):
             found.update((_known(side, numbers, known, one), operator.id) for one in cut)
     return found
