@@ -65,10 +65,18 @@ def _links(side: Side) -> list[_Link]:
 
 
 def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | None:
-    """Return the first operator behind the wanted values all of whose inputs agree."""
+    """Return the first operator behind the wanted values all of whose inputs agree.
+
+    What is computed from another one of them, as a loss, only inherits.
+    """
     open_ = {side.lowered.terms[value] for value in wanted} - agreeing
+    links, made_of = _links(side), set[int]()
+    for link in links:
+        if not (open_ | made_of).isdisjoint(link.operands):
+            made_of.update(link.outputs)
+    open_ -= made_of
     between: list[_Link] = []
-    for link in reversed(_links(side)):
+    for link in reversed(links):
         if open_.intersection(link.outputs):
             between.append(link)
             open_.update(term for term in link.operands if term not in agreeing)

@@ -74,7 +74,7 @@ def test_what_is_too_large_to_be_executed_whole_is_proved_in_pieces(tmp_path: Pa
 
     assert verdict is Verdict.MATCH
     assert found.answer is Answer.SAME
-    assert (found.constructed, found.executed) == (0, 1)
+    assert (found.constructed, found.executed) == (0, 2)
     assert found.largest is not None
     assert found.largest < 1e-12
 

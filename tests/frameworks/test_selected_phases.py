@@ -165,7 +165,7 @@ def test_phase_that_one_side_did_not_record_is_skipped_with_a_note(
     assert found.divergences == ()
     other = "candidate" if lacking == "reference" else "reference"
     assert found.steps[0].notes == (
-        f"the backward phase is not compared: only the {other} recorded it",
+        f"loss and backward phase are not compared: only the {other} recorded them",
     )
 
 

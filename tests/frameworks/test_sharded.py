@@ -370,5 +370,5 @@ def test_paddle_parts_compare_with_a_run_in_one_process(paddle_run: Runs) -> Non
     found = compare(dumps / "one", dumps / "tensor")
 
     assert found.verdict == "match", found.reasons
-    assert found.counts["match"] == 150
+    assert found.counts["match"] == 153
     assert found.scope.logical[0].layouts["recorded"] > 40
