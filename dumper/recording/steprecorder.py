@@ -227,12 +227,13 @@ class StepRecorder:
         for node in self._nodes:
             self._handles.append(self._adapter.hook_entry(node.module, entered))
         self._handles.append(self._adapter.watch.rehearsals(self._left_out))
-        begins = self._ending.guard(self._backward_begins)
-        self._handles.append(self._adapter.watch.losses(begins, nothing))
+        backward = self._ending.guard(self._backward_begins)
+        self._handles.append(self._adapter.watch.losses(backward, nothing))
         self.update.attach()
         if self._finds_optimizers:
-            hooks = map(self._ending.guard, (self._update_begins, self._update_ended))
-            self._handles.append(self._adapter.watch.updates(*hooks))
+            guard = self._ending.guard
+            begins, ended = guard(self._update_begins), guard(self._update_ended)
+            self._handles.append(self._adapter.watch.updates(begins, ended))
 
     def stop(self) -> None:
         """Ignore all events from here on.

@@ -143,7 +143,7 @@ class TrainingCases:
             self.lab.mean(model(self.lab.tensor(some(4, 3)))).backward()
             optimizer.step()
 
-        assert open_dump(recorder).manifest.phase is Phase.BACKWARD
+        assert open_dump(recorder.path).manifest.phase is Phase.BACKWARD
 
     def test_gradients_that_were_not_cleared_are_noted(self, tmp_path: Path) -> None:
         notes = open_dump(self.loop(tmp_path, count=2, clear=False)).manifest.notes
