@@ -15,7 +15,16 @@ from padiff.dumper.adapters.paddle_operators import drawn_again
 from padiff.dumper.adapters.paddle_random import GeneratorProbe
 from padiff.program import TABLES
 from tests.support.lowering_paddle import CASES, OPAQUE
-from tests.support.operators import Frame, Recorded, Recorder, difference, lowered_of, results_of
+from tests.support.operators import (
+    Frame,
+    Recorded,
+    Recorder,
+    computed,
+    difference,
+    lowered_of,
+    recorded_row,
+    results_of,
+)
 
 TABLE = TABLES["paddle"]
 FRAME = Frame(
@@ -118,29 +127,13 @@ def test_every_case_belongs_to_a_row() -> None:
 @pytest.mark.parametrize("entry", TABLE.rows, ids=[entry.names[0] for entry in TABLE.rows])
 def test_row_computes_what_paddle_computes(entry: Any) -> None:
     cases, names = CASES.get(entry.names[0], ()), [*map(TABLE.full_name, entry.names)]
-    recorded = {(name, text): record(name, text) for name in names for text in cases}
-
-    for name in names:
-        assert any(recorded[name, text] for text in cases), (name, reasons)
-    for text in cases:
-        assert any(recorded[name, text] for name in names), (text, reasons)
-    for call, found in recorded.items():
-        if found is not None:
-            assert_computed(call, found, entry.tolerance)
-
-
-def assert_computed(call: tuple[str, str], recorded: Recorded, tolerance: float) -> None:
-    lowered = lowered_of(recorded)
-    assert lowered.opaque == {}, call
-    results = results_of(recorded, lowered)
-    assert results, call
-    for output, result in zip(recorded.program.outputs, results, strict=True):
-        expected = recorded.elements[output]
-        if call[0] in UNWRITTEN:
-            assert result.shape == expected.shape, call
-            continue
-        rounding = float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0.0
-        assert difference(result, expected) <= max(tolerance, rounding), call
+    for call, found in recorded_row(names, cases, record, reasons=reasons):
+        for result, expected in computed(call, found):
+            if call[0] in UNWRITTEN:
+                assert result.shape == expected.shape, call
+                continue
+            rounding = float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0.0
+            assert difference(result, expected) <= max(entry.tolerance, rounding), call
 
 
 @pytest.mark.parametrize(("name", "text"), OPAQUE)

@@ -13,7 +13,7 @@ import torch
 
 from padiff.program import TABLES
 from tests.support.lowering_torch import CASES
-from tests.support.operators import Frame, Recorded, Recorder, difference, lowered_of, results_of
+from tests.support.operators import Frame, Recorded, Recorder, computed, difference, recorded_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,23 +154,7 @@ def test_torch_knows_every_name() -> None:
 @pytest.mark.parametrize("entry", TABLE.rows, ids=[entry.names[0] for entry in TABLE.rows])
 def test_row_computes_what_torch_computes(entry: Any) -> None:
     cases, names = CASES.get(entry.names[0], ()), [*map(TABLE.full_name, entry.names)]
-    recorded = {(name, text): record(name, text) for name in names for text in cases}
-
-    for name in names:
-        assert any(recorded[name, text] for text in cases) or name in NEEDS_A_DEVICE, reasons
-    for text in cases:
-        assert any(recorded[name, text] for name in names), (text, reasons)
-    for call, found in recorded.items():
-        if found is not None:
-            assert_computed(call, found, entry.tolerance)
-
-
-def assert_computed(call: tuple[str, str], recorded: Recorded, tolerance: float) -> None:
-    lowered = lowered_of(recorded)
-    assert lowered.opaque == {}, call
-    results = results_of(recorded, lowered)
-    assert results, call
-    for output, result in zip(recorded.program.outputs, results, strict=True):
-        expected = recorded.elements[output]
-        rounding = rounding_of(expected.dtype)
-        assert difference(result, expected) <= max(tolerance, rounding), call
+    for call, found in recorded_row(names, cases, record, reasons=reasons, absent=NEEDS_A_DEVICE):
+        for result, expected in computed(call, found):
+            rounding = rounding_of(expected.dtype)
+            assert difference(result, expected) <= max(entry.tolerance, rounding), call

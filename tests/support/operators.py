@@ -25,9 +25,17 @@ from padiff.program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-__all__ = ["Frame", "Recorded", "difference", "lowered_of", "results_of"]
+__all__ = [
+    "Frame",
+    "Recorded",
+    "computed",
+    "difference",
+    "lowered_of",
+    "recorded_row",
+    "results_of",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +165,45 @@ def results_of(recorded: Recorded, lowered: Lowered) -> list[np.ndarray[Any, Any
     outputs = recorded.program.outputs
     executed = execute(lowered, leaves, outputs)
     return [executed[output] for output in outputs]
+
+
+def computed(
+    call: tuple[str, str], recorded: Recorded
+) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Yield what a call gives when it is lowered and executed, each with what it recorded."""
+    lowered = lowered_of(recorded)
+    assert lowered.opaque == {}, call
+    results = results_of(recorded, lowered)
+    assert results, call
+    expected = (recorded.elements[output] for output in recorded.program.outputs)
+    yield from zip(results, expected, strict=True)
+
+
+def recorded_row(
+    names: Sequence[str],
+    cases: Sequence[str],
+    record: Callable[[str, str], Recorded | None],
+    *,
+    reasons: object,
+    absent: Collection[str] = (),
+) -> Iterator[tuple[tuple[str, str], Recorded]]:
+    """Yield the calls of a row that the framework takes, by name and arguments.
+
+    Each name takes the arguments of some case, and those of each case are taken by some name.
+
+    Args:
+        names: Of the row's operators, in full.
+        cases: Texts of arguments.
+        record: Records a call, or gives None where it is refused.
+        reasons: Why calls were refused, for messages.
+        absent: Names that cannot be called here.
+    """
+    found = {(name, text): record(name, text) for name in names for text in cases}
+    for name in names:
+        assert any(found[name, text] for text in cases) or name in absent, (name, reasons)
+    for text in cases:
+        assert any(found[name, text] for name in names), (text, reasons)
+    yield from ((call, one) for call, one in found.items() if one is not None)
 
 
 def difference(result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
