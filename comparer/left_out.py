@@ -131,8 +131,8 @@ OTHER_LOSS = (
     "does not give"
 )
 OTHER_PASSES = (
-    "losses are not compared, but gradients of their sum: backward passes of the reference begin "
-    "at {}, those of the candidate at {}"
+    "losses are not compared, only the gradients of their sum: the reference has {} of them, "
+    "the candidate {}"
 )
 NO_GRADIENT = "no backward pass: "
 """How a note of a run begins that wanted a backward pass and found nothing to differentiate."""

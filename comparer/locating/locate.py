@@ -554,9 +554,14 @@ def _count(tree: CallTree, role: Role, noun: str, where: str = "") -> str:
         tree.pairs[place] for place in tree.updates if tree.pairs[place].end.address.role is role
     ]
     pairs = [pair for pair in every if None not in (pair.reference, pair.candidate)]
-    if not pairs:
-        side = "candidate" if every and every[0].candidate is None else "reference"
-        return f"the {side} recorded no {noun} {where}".rstrip() if every else ""
+    if every and not pairs:
+        known = sum(pair.reference is not None for pair in every)
+        found = len(every) - known
+        if known and found:
+            return f"{noun}s: {known} recorded by the reference, {found} by the candidate"
+        return f"the {'reference' if found else 'candidate'} recorded no {noun} {where}".rstrip()
+    if not every:
+        return ""
     agreeing = sum(not is_bad(pair) for pair in pairs)
     if len(every) == 1:
         return f"the {noun} {'agrees' if agreeing else 'differs'} {where}".rstrip()

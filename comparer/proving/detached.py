@@ -1,10 +1,10 @@
 """Find gradients that one side cuts off where the other hands them on: the forward pass is equal.
 
-A detached value computes the same and learns another way, and so does what comes out of operators
-that run where no gradients are computed, and a number that was read and is given to an operator. It
-counts where the other side has the same value and does not detach it, where the results depend on
-it, and where the parameters behind it get other gradients, or none: a maximum that is taken off
-before a softmax may be detached or not.
+A detached value computes the same and learns another way. So does a value that is computed under
+``no_grad``, and a number that a script reads from a value and hands to an operator. It counts where
+the other side has the same value and does not detach it, where the results depend on it, and where
+the parameters behind it get other gradients, or none: a maximum that is taken off before a softmax
+may be detached or not.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _links(side: Side) -> list[_Link]:
 def _first(side: Side, wanted: Sequence[int], agreeing: set[int]) -> Place | None:
     """Return the first operator behind the wanted values all of whose inputs agree.
 
-    What is computed from another one of them, as a loss, only inherits.
+    Of values that are computed from each other, as a loss from an output, the first counts.
     """
     open_ = {side.lowered.terms[value] for value in wanted} - agreeing
     links, made_of = _links(side), set[int]()

@@ -608,6 +608,21 @@ def test_what_is_done_around_the_update_is_part_of_it(
     assert Answer.SAME not in answers(found)
 
 
+def test_rates_of_more_groups_are_counted(tmp_path: Path) -> None:
+    def in_groups(p: Any) -> Any:  # noqa: ANN401
+        one, *others = p
+        groups = [{"params": [one], "lr": 0.2}, {"params": others}]
+        return torch.optim.SGD(groups, lr=0.1)
+
+    reference = trained(tmp_path, "reference", lambda p: torch.optim.SGD(p, lr=0.1))
+    candidate = trained(tmp_path, "candidate", in_groups)
+
+    first = padiff.compare(reference, candidate).first
+
+    assert first is not None
+    assert "learning rates: 1 recorded by the reference, 2 by the candidate" in first.evidence
+
+
 def test_gradients_that_are_not_cleared_are_named(tmp_path: Path) -> None:
     def forgetful(p: Any) -> Any:  # noqa: ANN401
         optimizer = torch.optim.SGD(p, lr=0.1)

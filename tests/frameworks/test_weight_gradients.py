@@ -219,3 +219,6 @@ def test_losses_that_are_divided_otherwise_are_no_rounding(
     found = [compare(reference, other, CompareSettings()) for other in (right, wrong)]
 
     assert [one.verdict for one in found] == [Verdict.MATCH, Verdict.DIVERGED]
+    counted = f"the reference has {MICRO_BATCHES} of them, the candidate 1"
+    is_said = any(counted in note for note in found[0].steps[0].notes)
+    assert is_said is (at_once and not is_told)
