@@ -47,7 +47,10 @@ def told_by_arguments(
     whole = [one for one in tried if one is not None]
     if len(whole) == len(rounds):
         return [(edit, (*those,)) for edit, those in zip(whole, rounds, strict=True)]
-    ids = [_operators_of(made, asked.numbering) for made in repaired.made]
+    ids = [
+        _operators_of(made, asked.numbering, edit)
+        for made, edit in zip(repaired.made, edits, strict=True)
+    ]
     first = _first_of(repaired.made)
     inside = {
         one: [place for place, other in enumerate(ids) if other and set(other) <= {*one}]
@@ -250,12 +253,15 @@ def _whole(
     return whole if len(group) > 1 and all(one <= known for one in slices) else None
 
 
-def _operators_of(made: Made, numbering: Numbering) -> tuple[int, ...]:
+def _operators_of(made: Made, numbering: Numbering, edit: Edit) -> tuple[int, ...]:
     """Return the candidate's operators that an exchange is inside of, in their order."""
     known = set(numbering.reference)
     common = {term for term, number in enumerate(made.numbers) if number in known}
     lowered, term = made.lowered, made.exchange.candidate
     ids = {lowered.nodes[place].operator for place in lowered.behind([term], known=common)}
+    is_first = edit.kind is EditKind.OTHER and not made.exchange.is_again
+    if not ids and is_first and edit.candidate is not None:
+        ids = {*edit.candidate.slice}
     if not ids:  # what both have is read, or a number: another one may be made there
         readers = {place for place, _ in made.exchange.readers}
         producer = lowered.producers.get(term)

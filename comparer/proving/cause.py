@@ -132,16 +132,31 @@ def _is_plainer(other: Cause, cause: Cause) -> bool:
 def _merged(
     edits: Iterable[tuple[Edit, tuple[int, ...]]],
 ) -> list[tuple[Edit, tuple[int, ...]]]:
-    """Join edits that change the same in several places; the first place stands for all."""
-    found: dict[object, tuple[Edit, tuple[int, ...]]] = {}
+    """Join edits that change the same in several places; the first place stands for all.
+
+    Those of operators are of one module, or of one line, which several modules run.
+    """
+    found: list[tuple[Edit, tuple[int, ...]]] = []
+    places_of: dict[object, int] = {}
     for one, places in edits:
-        key = one.kind, repr(one.changes), repr(one.operators)
-        if key in found:
-            before, group = found[key]
-            found[key] = replace(before, times=before.times + one.times), (*group, *places)
+        keys = [(one.kind, repr(one.changes), form) for form in _forms_of(one)]
+        known = next((places_of[key] for key in keys if key in places_of), len(found))
+        if known < len(found):
+            before, group = found[known]
+            found[known] = replace(before, times=before.times + one.times), (*group, *places)
         else:
-            found[key] = one, places
-    return list(found.values())
+            found.append((one, places))
+        places_of.update(dict.fromkeys(keys, known))
+    return found
+
+
+def _forms_of(edit: Edit) -> list[str]:
+    """Return the operators of an edit with their modules, and with the lines that ran them."""
+    places = edit.reference, edit.candidate
+    sites = [one and one.site for one, own in zip(places, edit.operators, strict=True) if own]
+    plain = [[replace(one, module="") for one in those] for those in edit.operators]
+    is_known = bool(sites) and None not in sites
+    return [repr(edit.operators), *([repr((plain, sites))] if is_known else [])]
 
 
 def merged(edits: Iterable[Edit]) -> tuple[Edit, ...]:

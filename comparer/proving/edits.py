@@ -10,6 +10,7 @@ from padiff.program import LAYOUT
 from .ends import End
 from .exchanges import differing_operands
 from .parting import place_of
+from .pool import plain_word
 from .result import Change, Edit, EditKind
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     )
     edit = _argument(known, found) or _other_operand(known, found) or _other_taken(known, found)
     if edit is None:
+        known, found = _up_to_inputs(known, found), _up_to_inputs(found, known)
         edit = _of_operators(known, found, _kind(known, found))
     places = (
         place if place is None or place.slice else replace(place, slice=end.slice)
@@ -52,10 +54,23 @@ def describe(sides: tuple[Side, Side], numbering: Numbering, made: Made) -> Edit
     return replace(edit, reference=next(places), candidate=next(places))
 
 
+def _up_to_inputs(end: End, other: End) -> End:
+    """Return an end with what makes it of the other's inputs, if both programs make it somewhere.
+
+    A cosine in the place of a sine is the cosine that the other program has, too.
+    """
+    if end.own or _kind(end, other) is not EditKind.OTHER:
+        return end
+    inputs = {other.numbers[term] for term in other.inputs}
+    common = {term for term, number in enumerate(end.numbers) if number in inputs}
+    wide = replace(end, common=common)
+    return wide if wide.own and common.issuperset(wide.inputs) else end
+
+
 def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     """Return an edit of operators that one side alone has, or of what they read."""
     others = _other_operands(known, found) if kind is EditKind.OTHER else None
-    others = others or _of_part(known, found, kind)
+    others = others or _of_part(known, found, kind) or _of_steps(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
     is_order = sorted(_forms(known)) == sorted(_forms(found))
@@ -72,6 +87,46 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
             if is_part
             else (known.used, found.used)
         ),
+    )
+
+
+def _of_steps(known: End, found: End, kind: EditKind) -> Edit | None:
+    """Return an edit without the steps that both sides end with; None where there are none."""
+    inputs = [
+        {end.numbers[term] for term in end.inputs if end.number_of(term) is None}
+        for end in (known, found)
+    ]
+    if kind is not EditKind.OTHER or inputs[0] != inputs[1] or not (known.own and found.own):
+        return None
+    ones, others = [*known.own], [*found.own]
+    stripped = others[-1]
+    while ones and others and _are_one_step((known, found), ones[-1], others[-1]):
+        stripped = others.pop()
+        ones.pop()
+    if len(ones) == len(known.own) or not (ones or others):
+        return None
+    kinds = {(True, False): EditKind.MISSING, (False, True): EditKind.EXTRA}
+    last = others[-1] if others else stripped
+    return Edit(
+        kind=kinds.get((bool(ones), bool(others)), EditKind.OTHER),
+        reference=place_of(known.side, ones[-1].id, len(ones)) if ones else known.place,
+        candidate=place_of(found.side, last.id, len(others)),
+        operators=(known.used_of(ones), found.used_of(others)),
+    )
+
+
+def _are_one_step(ends: tuple[End, End], one: Operator, two: Operator) -> bool:
+    """Return whether two operators do the same, and take the same but for one value."""
+    used = [end.used_of([operator])[0] for end, operator in zip(ends, (one, two), strict=True)]
+    taken = [
+        [*end.numbers_of(operator).values()] for end, operator in zip(ends, (one, two), strict=True)
+    ]
+    is_same = plain_word(one.name) == plain_word(two.name)
+    is_same = is_same and used[0].arguments == used[1].arguments
+    return (
+        is_same
+        and len(taken[0]) == len(taken[1])
+        and sum(mine != other for mine, other in zip(*taken, strict=True)) == 1
     )
 
 

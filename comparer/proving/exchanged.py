@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from padiff.dumpfile import ProgramError
 
 from .exchanges import Region
-from .executed import Runs
+from .executed import Runs, is_near
+from .slices import elements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Leaf, Lowered
 
@@ -194,14 +195,28 @@ class Exchanged:
         self, exchanges: Iterable[Exchange], place: int, agree: Callable[[Runs, Sink], bool]
     ) -> bool:
         """Execute the candidate with others from a place on; return whether results agree."""
+        try:
+            return self.with_others(exchanges, place).agrees(agree)
+        except ProgramError:
+            return False  # what an operator takes now is nothing that it can take
+
+    def with_others(self, exchanges: Iterable[Exchange], place: int) -> Exchanged:
+        """Return the candidate with others in the place of the exchanges from one on."""
         first = self.made[place]
         again = Exchanged(self.asked, Start(first.lowered, tuple(self.made[:place])))
         for one in exchanges:
             again.make(one, first.numbers)
-        try:
-            return again.agrees(agree)
-        except ProgramError:
-            return False  # what an operator takes now is nothing that it can take
+        return again
+
+    def needed(self, exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
+        """Yield those that put other elements in the place of what the candidate has there."""
+        sides = self.sides[0].lowered, self.lowered
+        leaves = self.given[0], self.leaves()
+        ends = [{one.reference for one in exchanges}, {one.candidate for one in exchanges}]
+        known, found = map(elements_of, sides, leaves, ends)
+        for one in exchanges:
+            if not is_near(found[one.candidate], known[one.reference]):
+                yield one
 
     def elements(self) -> int:
         """Count the elements of all that the results are made of, on both sides, as time spent."""

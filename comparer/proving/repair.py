@@ -18,7 +18,6 @@ import numpy as np
 
 from .exchanged import Exchanged, Made
 from .exchanges import Search
-from .executed import is_near
 from .pool import settings_of
 from .slices import elements_of, find_smaller
 
@@ -42,6 +41,8 @@ _MOST_EXCHANGES = 32
 _MOST_RUNS = 512
 """Of lines in loops: each takes as long as the search for its exchange."""
 _NUMBER = "full"
+_FEW = 3
+"""Steps after which an exchange is looked for that does all at once, in all runs of its lines."""
 _MOST_ENDS = 8
 """Exchanges from which on one is looked for that does what all others do: each takes a search."""
 _MOST_JOINED = 3
@@ -124,7 +125,7 @@ class Repair(Exchanged):
                 self._repeated += sum(one.size for one in parts if not one.is_again)
             else:
                 self._take_back()
-            if self._spread(agree):
+            if self._spread(agree) or (steps == _FEW and self._is_told_by_lines(agree)):
                 return True
             is_fresh, steps = False, steps + 1
         return bool(self.made) and self.agrees(agree)
@@ -153,7 +154,7 @@ class Repair(Exchanged):
             return 0
         self._is_spread.add(key)
         self.look()
-        needed = list(self._needed(made))
+        needed = list(self.needed(made))
         numbers = self.numbers()
         sizes = [self.sizes(one, self.lowered, numbers) for one in (last, *needed)]
         is_alike = all(one <= sizes[0] for one in sizes)
@@ -163,16 +164,6 @@ class Repair(Exchanged):
             self.look()
         self._repeated += sum(one.size for one in kept)
         return len(kept)
-
-    def _needed(self, exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
-        """Yield those that put other elements in the place of what the candidate has there."""
-        sides = self.sides[0].lowered, self.lowered
-        leaves = self.given[0], self.leaves()
-        ends = [{one.reference for one in exchanges}, {one.candidate for one in exchanges}]
-        known, found = map(elements_of, sides, leaves, ends)
-        for one in exchanges:
-            if not is_near(found[one.candidate], known[one.reference]):
-                yield one
 
     def _in_lines(self, parts: Sequence[Exchange]) -> list[Exchange]:
         """Return exchanges that are made at once, each as the one before again if its lines are."""
@@ -277,15 +268,47 @@ class Repair(Exchanged):
             results = self.differing(first.lowered, first.numbers)
             search = self._search(first.lowered, first.numbers, results)
             whole = search.whole(size)
-            if whole is None and not self._is_one_line(self.made[place:]):
-                for one in islice(self._tries(search, place, size), most):
-                    most -= 1
-                    if self.suffice([one], place, agree):
-                        whole = one
-                        break
             if whole is not None:
                 return [*self.made[:place], Made(whole, first.lowered, first.numbers)]
+            if self._is_one_line(self.made[place:]):
+                continue
+            for one in islice(self._tries(search, place, size), most):
+                most -= 1
+                if self._do_runs(one, place, agree):
+                    return self.made
         return self.made
+
+    def _is_told_by_lines(self, agree: Callable[[Runs, Sink], bool]) -> bool:
+        """Return whether one exchange, in all runs of its lines, does all, and make it if so.
+
+        A norm that is left out in each layer is several smaller exchanges in each.
+        """
+        search = self._search(self.start.lowered, self.first, self._open)
+        begun = len(self.start.made)
+        return any(self._do_runs(one, begun, agree) for one in search.telling(self.size))
+
+    def _do_runs(self, exchange: Exchange, place: int, agree: Callable[[Runs, Sink], bool]) -> bool:
+        """Return whether an exchange in all runs of its lines does, and make it if so.
+
+        Args:
+            exchange: In the candidate as it was at the place.
+            place: Of the first exchange that it stands for.
+            agree: Whether a result of two executed programs agrees.
+        """
+        runs = self._in_all_runs(exchange, self.made[place].lowered)
+        if not self.suffice(runs, place, agree):
+            return False
+        if len(runs) > 1 and [*self.with_others(runs, place).needed(runs)] != runs:
+            return False  # what is right in some runs is no fault of the line
+        self.remake(place, runs)
+        self._repeated = sum(one.size for one in runs[1:])
+        return True
+
+    def _in_all_runs(self, exchange: Exchange, candidate: Lowered) -> list[Exchange]:
+        """Return an exchange in a candidate with those in the other runs of its lines."""
+        is_known = self._lines.of(exchange, candidate) is not None and not exchange.results
+        runs = self._lines.again(exchange, {exchange.candidate}) if is_known else ()
+        return [exchange, *runs]
 
     def _search(
         self, lowered: Lowered, numbers: Sequence[int], results: Sequence[tuple[int, int]]
@@ -301,7 +324,7 @@ class Repair(Exchanged):
         """
         made = self.made[place:]
         if any(one.exchange.results for one in made):
-            return search.each(size)
+            return chain(search.telling(size), search.each(size))
         if self._is_constructed and any(map(self._is_of_numbers, made)):
             return ()
         return search.telling(size)

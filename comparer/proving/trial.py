@@ -27,7 +27,7 @@ from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Argument, Lowered, Operator, Value
     from padiff.program.primitives import Array
@@ -425,8 +425,10 @@ class Trial:
             if lowered.opaque or lowered.random:
                 return None
             return execute(lowered, known, wanted, limits=LIMITS)
-        if any(piece.lowered.opaque or piece.lowered.random for piece in pieces):
+        if any(piece.lowered.random for piece in pieces):
             return None
+        if any(piece.lowered.opaque for piece in pieces):
+            return self._reshaped(run, known, wanted)
         needed = {*wanted}
         parts: list[tuple[_Piece, list[int]]] = []
         for one, piece in zip(reversed(run), reversed(pieces), strict=True):
@@ -439,6 +441,17 @@ class Trial:
                 given = {value: held[value] for value in piece.taken if value in held}
                 held.update(execute(piece.lowered, given, results, limits=LIMITS))
         return {value: held[value] for value in wanted}
+
+    def _reshaped(
+        self, run: Sequence[Operator], known: Mapping[int, Array], wanted: set[int]
+    ) -> dict[int, Array] | None:
+        """Execute operators of which the changed ones may make another shape than was recorded."""
+        recorded = self.sides[1].program.operators
+        repaired = {value for one in run if recorded[one.id] is not one for value in one.taken}
+        lowered = self._lowered(run, known, self.sides[1].recorded.elements, repaired)
+        if lowered.opaque or lowered.random:
+            return None
+        return execute(lowered, known, wanted, limits=LIMITS)
 
     def _piece(self, one: Operator) -> _Piece | None:
         """Return an operator lowered by itself, once if it is as recorded; None if it cannot be.
@@ -472,8 +485,12 @@ class Trial:
         run: Sequence[Operator],
         known: Iterable[int],
         contents: Callable[[int], Array | None],
+        repaired: Container[int] = (),
     ) -> Lowered:
-        """Lower operators alone, given which values they take that none of them makes."""
+        """Lower operators alone, given which values they take that none of them makes.
+
+        What reads repaired ones may make other shapes than were recorded.
+        """
         side = self.sides[1]
         program = Program(
             framework=side.program.framework,
@@ -483,7 +500,7 @@ class Trial:
             ),
             operators=tuple(run),
         )
-        return lower(program, side.table, contents=contents)
+        return lower(program, side.table, contents=contents, repaired=repaired)
 
     def _leaf(self, value: int) -> Value:
         """Return a value as nothing makes it."""

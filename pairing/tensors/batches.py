@@ -232,6 +232,8 @@ def _of_one(big: View, small: View, whole: int, part: int) -> _Group | None:
         return _by_elements(big, small, whole, (part,))
     if big.values[gradients[0].value or 0].content is not Content.FULL:
         return None
+    if _count(made.shape, own.shape) == 1:
+        return None  # it is all that the other one gives
     filled = big.side.array(gradients[0]) != 0
     for form in _forms(made.shape, own.shape, 1):
         others = tuple(axis for axis in range(filled.ndim) if axis != form.axis)

@@ -117,3 +117,31 @@ def test_parts_that_are_handed_on_in_another_order_are_named_at_the_code_that_jo
 
     assert named(result) == [""]
     assert any("rnn input[0]" in line for line in result.origins[0].evidence)
+
+
+class _Residual(nn.Module):
+    """Add what is made of all rows, or of the first ones alone, to all; the same layer acts."""
+
+    def __init__(self, *, is_part: bool) -> None:
+        super().__init__()
+        self.is_part = is_part
+        self.body, self.act = nn.Linear(WIDTH, WIDTH), nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.body(x)
+        added: torch.Tensor = self.act(x + self.act(made[0] if self.is_part else made))
+        return added
+
+
+def test_a_layer_that_acts_on_a_part_and_then_on_all_is_compared(tmp_path: Path) -> None:
+    x = torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(1))
+    paths: list[Path] = []
+    for name in ("reference", "candidate"):
+        torch.manual_seed(0)
+        model = _Residual(is_part=name == "candidate")
+        with record(model, name=name, out=tmp_path) as recorder:
+            model(x).square().sum().backward()
+        assert recorder.path is not None
+        paths.append(recorder.path)
+
+    assert compare(paths[0], paths[1]).verdict is Verdict.DIVERGED

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import shutil
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
@@ -13,6 +14,9 @@ from nbclient import NotebookClient
 
 from examples.notebooks import STORIES, notebook
 from tests.support.forked_workers import fork_dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -47,6 +51,18 @@ def test_a_notebook_runs_to_its_end(
     assert "text/html" in last.outputs[-1].data
 
 
+@pytest.fixture
+def own_modules() -> Iterator[None]:
+    """Forget the modules of examples, which have one name in several folders."""
+    names = {one.stem for one in EXAMPLES.glob("*/*.py")}
+    before = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
+    yield
+    for name in names & sys.modules.keys():
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+@pytest.mark.usefixtures("own_modules")
 @pytest.mark.filterwarnings("ignore")  # a kernel shows them
 @pytest.mark.parametrize("name", ["resnet", "training"])
 def test_the_cells_of_a_story_end_with_a_report(

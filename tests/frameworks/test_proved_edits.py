@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from padiff.comparer.proving import FunctionComparison
 
 X = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0))
+LAYERS = 5
 
 
 class _Block(nn.Module):
@@ -260,6 +261,59 @@ def test_a_norm_left_out_is_told_beside_another_fault_in_front_of_it(tmp_path: P
     assert [worded_edit(one) for one in edits] == [
         "eps of layer_norm: 0.01 where the reference has 1e-05",
         "left out: layer_norm([16])",
+    ]
+
+
+class _PostNorm(nn.Module):
+    """Layers with a norm behind each sum, as in BERT, or without the first one."""
+
+    def __init__(self, *, normed: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.normed = normed
+        self.mixing = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
+        self.feeding = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2 * LAYERS))
+        for weight in self.norms.parameters():
+            nn.init.normal_(weight, 1.0, 0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, (mix, feed) in enumerate(zip(self.mixing, self.feeding, strict=True)):
+            x = x + mix(x).softmax(-1)
+            x = self.norms[2 * layer](x) if self.normed else x
+            x = self.norms[2 * layer + 1](x + feed(x).sigmoid())
+        return x
+
+
+def test_a_norm_that_every_layer_lacks_is_one_fault(tmp_path: Path) -> None:
+    """In each layer, what follows could be too much, and the weights of another norm wrong."""
+    found = compared(tmp_path, _PostNorm(normed=True), _PostNorm(normed=False)).edits
+
+    assert [(worded_edit(one), one.times) for one in found] == [
+        ("left out: layer_norm([16])", LAYERS)
+    ]
+
+
+class _SharedNorm(nn.Module):
+    """Norms of one class, whose line runs in each of them."""
+
+    def __init__(self, step: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.step = step
+        self.scales = nn.ParameterList(torch.randn(16) + 3 for _ in range(LAYERS))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for scale in self.scales:
+            x = self.step(x.tanh(), scale)
+        return x
+
+
+def test_what_a_line_does_otherwise_up_to_the_result_is_one_fault(tmp_path: Path) -> None:
+    found = compared(tmp_path, _SharedNorm(torch.mul), _SharedNorm(torch.div)).edits
+
+    assert [(worded_edit(one), one.times) for one in found] == [
+        ("div where the reference has mul", LAYERS)
     ]
 
 

@@ -42,6 +42,12 @@ def _windows(x: torch.Tensor) -> list[torch.Tensor]:
     return [x * nn.functional.pad(x, (place, 6 - place))[..., 3:11] for place in range(6)]
 
 
+def _gated(net: _Block, x: torch.Tensor, pool: Callable[..., torch.Tensor]) -> torch.Tensor:
+    pairs = torch.cat([x, x.square()], -1)
+    gated: torch.Tensor = pairs * net.query(pool(pairs)).sigmoid()
+    return gated.mean(1)
+
+
 def _warped(x: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
     flow = 0.01 * x[:, None, :, None].expand(-1, 2, -1, 8)
     places = torch.stack([across + flow[:, 0], down + flow[:, 1] ** 2], -1) * 2 / 7 - 1
@@ -97,6 +103,22 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
     "sum(1, True) where the reference has mean(1, True) (6 times);": (
         lambda net, x: torch.cat([one.mean(1, keepdim=True) for one in _windows(x)], 1),
         lambda net, x: torch.cat([one.sum(1, keepdim=True) for one in _windows(x)], 1),
+    ),
+    "dim of mean: 0 where the reference has -1;": (  # what follows has another shape
+        lambda net, x: net.one(x * (x.square().mean(-1, keepdim=True) + 0.5).rsqrt()),
+        lambda net, x: net.one(x * (x.square().mean(0, keepdim=True) + 0.5).rsqrt()),
+    ),
+    "cos where the reference has sin;": (  # both programs have that cosine
+        lambda net, x: net.one(x.cos() * 2) @ net.query((x.sin() * 2).tanh()).mT,
+        lambda net, x: net.one(x.cos() * 2) @ net.query((x.cos() * 2).tanh()).mT,
+    ),
+    "left out: transpose(1, 2), contiguous;": (  # and not what reads it as rows, too
+        lambda net, x: net.one(x.view(2, 2, 4).softmax(-1).transpose(1, 2).contiguous().view(2, 8)),
+        lambda net, x: net.one(x.view(2, 2, 4).softmax(-1).view(2, 8)),
+    ),
+    "left out: mean(1, True);": (  # the gate of it is computed as it was
+        lambda net, x: _gated(net, x.view(2, 2, 4), lambda y: y.mean(1, keepdim=True)),
+        lambda net, x: _gated(net, x.view(2, 2, 4), lambda y: y),
     ),
     "add reads torch.meshgrid[1] of (root) where the reference has torch.meshgrid[0] of (root);": (
         lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")),
