@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
-_READ_OTHERWISE = frozenset({EditKind.ARGUMENT, EditKind.OPERAND})
+_READ_OTHERWISE = frozenset({EditKind.ARGUMENT, EditKind.OPERAND, EditKind.OTHER})
 _MOST_SLICES = 8
 """In which arguments are looked for."""
 _MOST_OPERATORS = 200

@@ -44,6 +44,8 @@ class Pool:
     def _of(self, operator: Operator, name: str, value: Argument) -> Iterator[Argument]:
         if isinstance(value, str):
             yield from self._words(operator, name)
+        elif value is None:
+            yield from (one for one in self._known(operator, name) if one is not None)
         elif isinstance(value, int | float):
             yield from self._numbers(operator, name, value)
         elif isinstance(value, Slice):

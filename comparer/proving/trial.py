@@ -9,7 +9,7 @@ candidate holds there is the cause in words. So is a factor, where all is right 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import chain, combinations, islice, permutations
 from math import isclose, prod
@@ -22,7 +22,7 @@ from padiff.program import LAYOUT, OVERWRITE, VOCABULARY, Node, Program, ValueRe
 
 from .executed import LIMITS, is_near
 from .parting import place_of
-from .pool import MOST_AXES, Pool, is_value, parts_of, settings_of, used_of
+from .pool import MOST_AXES, Pool, is_value, parts_of, plain_word, settings_of, used_of
 from .result import Change, Edit, EditKind, UsedOperator
 from .slices import elements_of
 
@@ -179,23 +179,39 @@ class Trial:
         An operator of the reference takes the place of one that takes as little.
         """
         sides = self.sides
-        is_one = sides[0].file.framework == sides[1].file.framework
-        others = [one for one in pool.operators() if is_one and len(one.taken) == 1]
+        others = [one for one in pool.operators() if len(one.taken) == 1]
         kinds = {(one.name, settings_of(one)): one for one in others}
         for places in self._lines():
             ones = [self.operators[place] for place in places]
+            used, place = used_of(sides[1], ones[0]), place_of(sides[1], ones[0].id, 1)
             without = self._without(ones)
-            if without is None:
-                continue
-            used = used_of(sides[1], ones[0])
-            edit = _edit(EditKind.EXTRA, (before.reference, place_of(sides[1], ones[0].id, 1)))
-            yield without, replace(edit, operators=((), (used,)))
+            if without is not None:
+                edit = _edit(EditKind.EXTRA, (before.reference, place))
+                yield without, replace(edit, operators=((), (used,)))
             for other in kinds.values() if len(ones[0].taken) == 1 else ():
-                own = used_of(sides[0], other), used
-                ends = place_of(sides[0], other.id, 1), edit.candidate
-                if own[0].name != own[1].name:
-                    told = replace(_edit(EditKind.OTHER, ends), operators=((own[0],), (own[1],)))
-                    yield self._as(other, places), told
+                meant = self._called(other, ones[0].name)
+                if meant is not None and plain_word(other.name) != plain_word(ones[0].name):
+                    ends = place_of(sides[0], other.id, 1), place
+                    own = (used_of(sides[0], other),), (used,)
+                    yield (
+                        self._as(meant, places),
+                        replace(_edit(EditKind.OTHER, ends), operators=own),
+                    )
+
+    def _called(self, other: Operator, name: str) -> Operator | None:
+        """Return an operator of the reference as the candidate's framework calls it.
+
+        Args:
+            other: The operator; in another framework one with arguments has other ones.
+            name: The full name of an operator of the candidate, which begins alike.
+        """
+        known, own = self.sides
+        if known.file.framework == own.file.framework:
+            return other
+        full = f"{name.rpartition('.')[0]}.{plain_word(other.name)}"
+        is_plain = full in own.table.names and not used_of(known, other).arguments
+        positional = tuple(map(ValueRef, other.taken))
+        return replace(other, name=full, positional=positional, keywords={}) if is_plain else None
 
     def _as(self, other: Operator, places: Sequence[int]) -> list[Operator]:
         """Return the operators, some of them as another one that takes as little."""
@@ -229,10 +245,16 @@ class Trial:
         yield from self._paired(before)
 
     def _lines(self) -> list[list[int]]:
-        """Return the places of the operators, those together that one line ran alike."""
+        """Return the places of the operators, those together that one line ran alike.
+
+        Not those that it runs on one value: a cosine is not the other one of its line.
+        """
         lines: dict[object, list[int]] = {}
+        alike = Counter[object]()
         for place, one in enumerate(self.operators):
-            key = place if one.site is None else (one.name, one.site, settings_of(one))
+            line = one.name, one.site, settings_of(one)
+            alike[line, *one.taken] += 1
+            key = place if one.site is None else (line, alike[line, *one.taken])
             lines.setdefault(key, []).append(place)
         return [*lines.values()]
 
@@ -547,7 +569,9 @@ def _with_layouts(side: Side, ids: Iterable[int], repaired: Repaired) -> list[in
             maker = side.program.values[value].producer
             if maker is None or maker in found or side.lowered.computed(value) in exchanged:
                 continue
-            if primitives[maker] and primitives[maker] <= LAYOUT:
+            lowered, taken = side.lowered, side.program.operators[maker].taken
+            hands_on = lowered.computed(value) in map(lowered.computed, taken)
+            if primitives[maker] <= LAYOUT and (primitives[maker] or hands_on):
                 found.add(maker)
                 open_.append(maker)
     return sorted(found)

@@ -87,13 +87,14 @@ class _Hook:
 class _Behind(_Hook):
     """A tensor at which gradients of its views may arrive."""
 
-    __slots__ = ("offset", "size", "stride", "tensor", "version", "views")
+    __slots__ = ("is_changed", "offset", "size", "stride", "tensor", "version", "views")
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor, self)
         self.tensor, self.version = weakref.ref(tensor), tensor._version
         self.size, self.stride = tensor.size(), tensor.stride()
         self.offset = int(tensor.storage_offset())
+        self.is_changed = False  # as far as a later hook saw
         self.views: dict[_View, None] = {}
 
     def __call__(self, gradient: torch.Tensor | None) -> None:
@@ -132,7 +133,8 @@ class _View(_Hook):
         if self._has_arrived:
             return
         known = [one for one in (self._tensor(), behind.tensor()) if one is not None]
-        if any(one._version == behind.version for one in known):
+        is_changed = all(one._version != behind.version for one in known) if known else None
+        if not (behind.is_changed if is_changed is None else is_changed):
             return  # there is none, or it comes by itself: nothing was changed in place
         memory = gradient.new_empty_strided(behind.size, behind.stride).copy_(gradient)
         self._arrived(memory.as_strided(self._size, self._stride, self._offset))
@@ -149,8 +151,10 @@ def _behind(base: torch.Tensor) -> _Behind | None:
     """
     hooks: Any = base._backward_hooks
     last = next(reversed(hooks.values()), None) if hooks else None
-    if type(last) is _Behind and last.version == base._version:
-        return last
+    if type(last) is _Behind:
+        if last.version == base._version:
+            return last
+        last.is_changed = True
     if not base.requires_grad or base.is_leaf:
         return None
     is_dense = base.is_contiguous()

@@ -192,3 +192,22 @@ def test_a_model_that_hands_no_gradient_on_is_recorded(tmp_path: Path) -> None:
         _Untold.apply(model(torch.ones(2, 3))).sum().backward()  # type: ignore[no-untyped-call]
 
     assert padiff.audit(recorder.path)["step 0"].unsound == ()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_view_that_nothing_with_a_gradient_reads_gets_none_of_its_base(*, is_kept: bool) -> None:
+    """Its base and a second view of the same elements are gone when the gradient arrives."""
+    adapter = adapters.find(torch.nn.Linear(2, 2))
+    base = torch.ones(2, 3, requires_grad=True) * 2
+    views = [base.mT for _ in range(2)]
+    seen: list[tuple[int, list[list[float]]]] = []
+    for place, view in enumerate(views):
+        adapter.hook_gradient(view, lambda found, at=place: seen.append((at, found.tolist())))
+    loss = views[0].cos().sum() + views[1].detach().sin().sum()
+
+    kept = [base, *views] if is_kept else []
+    del base, views, view
+    loss.backward()  # type: ignore[no-untyped-call]
+
+    assert [place for place, _ in seen] == [0]
+    assert len(kept) in {0, 3}

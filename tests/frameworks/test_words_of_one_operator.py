@@ -112,6 +112,10 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
         lambda net, x: net.one(x.cos() * 2) @ net.query((x.sin() * 2).tanh()).mT,
         lambda net, x: net.one(x.cos() * 2) @ net.query((x.cos() * 2).tanh()).mT,
     ),
+    "dim of softmax left out: the reference has -1;": (  # of three axes it is the first then
+        lambda net, x: nn.functional.softmax((net.query(x).mT @ x)[None], dim=-1) @ x.mT,
+        lambda net, x: nn.functional.softmax((net.query(x).mT @ x)[None]) @ x.mT,
+    ),
     "left out: transpose(1, 2), contiguous;": (  # and not what reads it as rows, too
         lambda net, x: net.one(x.view(2, 2, 4).softmax(-1).transpose(1, 2).contiguous().view(2, 8)),
         lambda net, x: net.one(x.view(2, 2, 4).softmax(-1).view(2, 8)),
@@ -127,6 +131,7 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
 }
 
 
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
 @pytest.mark.parametrize("words", FORMS)
 def test_an_operator_more_or_less_is_told_as_that(words: str, tmp_path: Path) -> None:
     paths = []

@@ -183,7 +183,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "F.glu": ("f(3, 4)", "f(4, 3), 0"),
     **dict.fromkeys(
         ["F.softmax", "F.softmin", "F.log_softmax"],
-        ("f(3, 4), -1", "f(3, 4, 2), dim=1", "f(3, 4) * 900, 0", "f(), 0"),
+        ("f(3, 4), -1", "f(3, 4, 2), dim=1", "f(3, 4) * 900, 0", "f(), 0", "f(3, 4)", "f(3, 4, 2)"),
     ),
     **dict.fromkeys(
         ["_softmax", "_log_softmax"],

@@ -126,14 +126,18 @@ def _hardshrink(b: Builder, a: Arguments) -> Term:
     return b("where", b("abs", a.input) <= a.lambd, 0.0, a.input)
 
 
+_ALONG_FIRST = (0, 1, 3)
+"""Counts of axes for which torch means the first one where none is named, else the second:
+``torch.nn.functional._get_softmax_dim``, deprecated."""
+
+
 def _softmax(name: str) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         if not a.input.ndim:
             return b("reshape", b(name, b("reshape", a.input, shape=(1,)), axis=0), shape=())
-        if a.dim is None:
-            raise NotLoweredError("no axis")
         x = -a.input if a.negated else a.input
-        return b(name, as_float(b, x), axis=a.dim)
+        implied = 0 if a.input.ndim in _ALONG_FIRST else 1
+        return b(name, as_float(b, x), axis=implied if a.dim is None else a.dim)
 
     return rule
 
