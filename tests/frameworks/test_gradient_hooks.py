@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -200,14 +201,14 @@ def test_a_view_that_nothing_with_a_gradient_reads_gets_none_of_its_base(*, is_k
     adapter = adapters.find(torch.nn.Linear(2, 2))
     base = torch.ones(2, 3, requires_grad=True) * 2
     views = [base.mT for _ in range(2)]
-    seen: list[tuple[int, list[list[float]]]] = []
+    seen: list[int] = []
     for place, view in enumerate(views):
-        adapter.hook_gradient(view, lambda found, at=place: seen.append((at, found.tolist())))
+        adapter.hook_gradient(view, partial(lambda at, _: seen.append(at), place))
     loss = views[0].cos().sum() + views[1].detach().sin().sum()
 
     kept = [base, *views] if is_kept else []
     del base, views, view
     loss.backward()  # type: ignore[no-untyped-call]
 
-    assert [place for place, _ in seen] == [0]
+    assert seen == [0]
     assert len(kept) in {0, 3}
