@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .exchanged import Made
     from .executed import Runs, Sink
     from .numbering import Numbering
-    from .result import Edit, Place
+    from .result import Change, Edit, Place
     from .side import Side
 
 
@@ -139,7 +140,7 @@ def _merged(
     found: list[tuple[Edit, tuple[int, ...]]] = []
     places_of: dict[object, int] = {}
     for one, places in edits:
-        keys = [(one.kind, repr(one.changes), form) for form in _forms_of(one)]
+        keys = [(one.kind, form) for form in _forms_of(one)]
         known = next((places_of[key] for key in keys if key in places_of), len(found))
         if known < len(found):
             before, group = found[known]
@@ -151,12 +152,30 @@ def _merged(
 
 
 def _forms_of(edit: Edit) -> list[str]:
-    """Return the operators of an edit with their modules, and with the lines that ran them."""
+    """Return what an edit changes, with the modules of its operators, and with their lines."""
     places = edit.reference, edit.candidate
-    sites = [one and one.site for one, own in zip(places, edit.operators, strict=True) if own]
+    has_place = [bool(own) or not any(edit.operators) for own in edit.operators]
+    sites = [one and one.site for one, has in zip(places, has_place, strict=True) if has]
     plain = [[replace(one, module="") for one in those] for those in edit.operators]
-    is_known = bool(sites) and None not in sites
-    return [repr(edit.operators), *([repr((plain, sites))] if is_known else [])]
+    forms = [repr((edit.changes, edit.operators))]
+    if None not in sites and any(edit.operators):
+        forms.append(repr((edit.changes, plain, sites)))
+    if None not in sites and edit.changes and all(map(_order_of, edit.changes)):
+        orders = [(one.name, _order_of(one)) for one in edit.changes]
+        forms.append(repr((orders, plain, sites)))
+    return forms
+
+
+def _order_of(change: Change) -> list[int]:
+    """Return in which order the candidate has the parts of the reference; none if it has others.
+
+    Sizes in another order are one mistake, whatever they are.
+    """
+    known, found = change.known, change.found
+    if not (isinstance(known, tuple) and isinstance(found, tuple)):
+        return []
+    is_order = Counter(map(repr, known)) == Counter(map(repr, found))
+    return [known.index(one) for one in found] if is_order else []
 
 
 def merged(edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -308,8 +308,40 @@ def _other_operands(known: End, found: End) -> Edit | None:
     if len(known.own) != 1 or known.used != found.used:
         return None
     one, two = known.own[0], found.own[0]
+    laid = _laid_otherwise(known, found, one, two)
+    if laid is not None:
+        return laid
     ends = (tuple(map(end.name_of, own.taken)) for end, own in ((known, one), (found, two)))
     return _edit(EditKind.OPERAND, (Change("", *ends),), known, found, (one, two))
+
+
+def _laid_otherwise(known: End, found: End, one: Operator, two: Operator) -> Edit | None:
+    """Return that what an operator reads is laid out with another argument, if that is all."""
+    values = known.values_of(one), found.values_of(two)
+    if values[0].keys() != values[1].keys():
+        return None
+    pairs = [(values[0][name], values[1][name]) for name in values[0]]
+    lies = [
+        (known.numbers[known.lowered.terms[a]], found.numbers[found.lowered.terms[b]])
+        for a, b in pairs
+    ]
+    other = [pair for pair, numbers in zip(pairs, lies, strict=True) if numbers[0] != numbers[1]]
+    if len(other) != 1:
+        return None
+    ids = other[0]
+    makers = [
+        end.side.program.values[id_].producer for end, id_ in zip((known, found), ids, strict=True)
+    ]
+    if None in makers:
+        return None
+    operators = (
+        known.side.program.operators[makers[0]],  # type: ignore[index]
+        found.side.program.operators[makers[1]],  # type: ignore[index]
+    )
+    if operators[0].name != operators[1].name:
+        return None
+    changes = _differences(known, found, *operators)
+    return _edit(EditKind.ARGUMENT, changes, known, found, operators) if changes else None
 
 
 def _read_instead(known: End, found: End, terms: tuple[int, int], names: tuple[str, str]) -> Change:

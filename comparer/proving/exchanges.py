@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from padiff.program import COMMUTATIVE, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Lowered, Node
 
@@ -81,10 +81,9 @@ class Region:
         self.lowered = lowered
         self.common = {term for term, number in enumerate(numbers) if number in others}
         self.nodes = lowered.behind(results, known=self.common)[:_MOST_NODES]
-        self.readers: dict[int, list[int]] = defaultdict(list)
-        for place in self.nodes:
-            for term in set(lowered.nodes[place].operands):
-                self.readers[term].append(place)
+        self.readers = self._reading(self.nodes)
+        self.followers = self._reading(self._with_inner(results))
+        """Those of its operators that read a term, also where both programs have what they make."""
         self.sizes: dict[int, int] = {}
         """Of terms that may be exchanged: primitives behind them that the other side lacks."""
         behind = self._behind()
@@ -96,6 +95,23 @@ class Region:
             else:
                 places = lowered.behind([term], known=self.common)
                 self.sizes[term] = 1 if term in lowered.leaves else len(places)
+
+    def _reading(self, places: Iterable[int]) -> dict[int, list[int]]:
+        """Return the positions of the nodes that read each term."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for place in places:
+            for term in set(self.lowered.nodes[place].operands):
+                found[term].append(place)
+        return found
+
+    def _with_inner(self, results: Sequence[int]) -> list[int]:
+        """Return its nodes, and all others of their operators, in order.
+
+        What a norm divides by may be what another norm of the same value divides by.
+        """
+        own, nodes = self.operators, self.lowered.nodes
+        inner = (place for place in self.lowered.behind(results) if nodes[place].operator in own)
+        return sorted({*self.nodes, *inner})
 
     def _behind(self) -> dict[int, int]:
         """Return the nodes behind what each node makes, as the bits of a number."""
@@ -158,6 +174,11 @@ class Search:
             for node in (programs[0].nodes[place] for place in self.reference.nodes)
         }
         """The primitives that the candidate lacks, with the numbers that they read."""
+
+    @cached_property
+    def _open(self) -> set[int]:
+        """The positions of what the candidate computes and the reference does not."""
+        return {*self.candidate.nodes}
 
     @cached_property
     def _values(self) -> set[int]:
@@ -354,7 +375,8 @@ class Search:
             if is_direct:
                 readers.append((place, partner))
             primitive = self.candidate.lowered.nodes[place].primitive
-            gain += is_counted and partner is not None and primitive not in LAYOUT
+            is_gain = partner is not None and place in self._open and primitive not in LAYOUT
+            gain += is_counted and is_gain
         results = tuple(
             place
             for place, (one, two) in enumerate(self.results)
@@ -383,7 +405,7 @@ class Search:
             The position of a node, that of the reference's node, what its outputs become, and
             whether it reads the term itself.
         """
-        open_ = [*self.candidate.readers.get(own, ())]
+        open_ = [*self.candidate.followers.get(own, ())]
         if not any(self._may_become(place, own, number) for place in open_):
             return
         heapq.heapify(open_)
@@ -404,7 +426,7 @@ class Search:
             changed.update(becoming)
             yield place, partner, becoming, is_direct
             for term in node.outputs:
-                for reader in self.candidate.readers.get(term, ()):
+                for reader in self.candidate.followers.get(term, ()):
                     heapq.heappush(open_, reader)
 
     def behind(self, exchange: Exchange, most: int) -> tuple[set[int], dict[int, int]]:

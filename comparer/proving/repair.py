@@ -268,14 +268,14 @@ class Repair(Exchanged):
             results = self.differing(first.lowered, first.numbers)
             search = self._search(first.lowered, first.numbers, results)
             whole = search.whole(size)
+            size = size if whole is None else whole.size - 1
+            if not self._is_one_line(self.made[place:]):
+                for one in islice(self._tries(search, place, size), most):
+                    most -= 1
+                    if self._do_runs(one, place, agree):
+                        return self.made
             if whole is not None:
                 return [*self.made[:place], Made(whole, first.lowered, first.numbers)]
-            if self._is_one_line(self.made[place:]):
-                continue
-            for one in islice(self._tries(search, place, size), most):
-                most -= 1
-                if self._do_runs(one, place, agree):
-                    return self.made
         return self.made
 
     def _is_told_by_lines(self, agree: Callable[[Runs, Sink], bool]) -> bool:

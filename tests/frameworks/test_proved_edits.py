@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,6 +293,63 @@ def test_a_norm_that_every_layer_lacks_is_one_fault(tmp_path: Path) -> None:
     assert [(worded_edit(one), one.times) for one in found] == [
         ("left out: layer_norm([16])", LAYERS)
     ]
+
+
+class _Branches(nn.Module):
+    """Layers with norms in front of their branches, of which the first one is not added."""
+
+    def __init__(self, *, is_added: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.is_added = is_added
+        self.mixing = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
+        self.feeding = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2 * LAYERS))
+        for weight in self.norms.parameters():
+            nn.init.normal_(weight, 1.0, 0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, (mix, feed) in enumerate(zip(self.mixing, self.feeding, strict=True)):
+            mixed = mix(self.norms[2 * layer](x)).softmax(-1)
+            x = x + mixed if self.is_added else x
+            x = x + feed(self.norms[2 * layer + 1](x)).sigmoid()
+        return x
+
+
+def test_a_branch_that_is_not_added_is_told_where_two_norms_read_one_value_then(
+    tmp_path: Path,
+) -> None:
+    """All that both compute of it but for their weights is what the reference computes, too."""
+    found = compared(tmp_path, _Branches(is_added=True), _Branches(is_added=False)).edits
+
+    assert [(worded_edit(one), one.times) for one in found] == [("left out: add", LAYERS)]
+
+
+class _Standardised(nn.Module):
+    """Convolutions whose kernels are normalised for each channel, of several widths."""
+
+    def __init__(self, order: tuple[int, int, int]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.order = order
+        self.kernels = nn.ParameterList(
+            torch.randn(width, before, 1) for before, width in pairwise((16, 8, 12, 4))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.mT
+        for kernel in self.kernels:
+            shape = [(1, len(kernel), -1)[place] for place in self.order]
+            normed = functional.batch_norm(kernel.reshape(*shape), None, None, training=True)
+            x = functional.conv1d(x, normed.reshape(kernel.shape)).tanh()
+        return x
+
+
+def test_sizes_in_another_order_are_one_mistake_whatever_they_are(tmp_path: Path) -> None:
+    found = compared(tmp_path, _Standardised((0, 1, 2)), _Standardised((1, 0, 2))).edits
+
+    words = "shape of reshape: [8, 1, -1] where the reference has [1, 8, -1]"
+    assert [worded_edit(one) for one in found] == [words]
 
 
 class _SharedNorm(nn.Module):
