@@ -96,6 +96,11 @@ class Region:
                 places = lowered.behind([term], known=self.common)
                 self.sizes[term] = 1 if term in lowered.leaves else len(places)
 
+    def followed(self) -> set[int]:
+        """Return the values that nodes alone read of which both programs have what they make."""
+        values = self.followers.keys() & set(self.lowered.terms.values())
+        return (values & self.common) - self.sizes.keys()
+
     def _reading(self, places: Iterable[int]) -> dict[int, list[int]]:
         """Return the positions of the nodes that read each term."""
         found: dict[int, list[int]] = defaultdict(list)
@@ -163,6 +168,9 @@ class Search:
         known = set(numbering.reference)
         self.reference = Region(programs[0], numbering.reference, own, [one for one, _ in results])
         self.candidate = Region(programs[1], numbers, known, [one for _, one in results])
+        self._lone = self.candidate.followed()
+        """Values in whose place one that an operator makes of them may lack."""
+        self.candidate.sizes.update(dict.fromkeys(self._lone, 0))
         self.wanted = {
             numbering.reference[term]: place
             for place in reversed(self.reference.nodes)
@@ -352,7 +360,8 @@ class Search:
                 for _, ones, twos in groups
                 for one in ones
                 for two in twos
-                if numbers[0][one] != numbers[1][two] or specs[0][one] != specs[1][two]
+                if (numbers[0][one] != numbers[1][two] or specs[0][one] != specs[1][two])
+                and (size == 1 or two not in self._lone)
             )
 
     def tried(
