@@ -122,7 +122,7 @@ def _main() -> None:
     """Import padiff, serve, and become whatever is asked for."""
     own = dict(os.environ)
     load_padiff()
-    request = {"imported": sys.argv[2:], "streams": [int(sys.argv[1])]}
+    request: dict[str, Any] = {"imported": sys.argv[2:], "streams": [int(sys.argv[1])]}
     while "imported" in request:
         request = _asked(request)
     _settle(request, own)
