@@ -46,7 +46,8 @@ demo:  ## set up three separate environments, dump ResNet-18 in torch and in pad
 	examples/demo.sh
 
 test: $(VENV)/.ready  ## set everything up and run all tests but the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not pairs' -n $(JOBS) --dist loadfile $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not pairs' -n $(JOBS) \
+		--dist loadfile --no-loadscope-reorder $(TESTS)
 
 # The LLMs of paddleformers need other versions of nearly everything, so they live apart.
 $(PAIRS)/.ready: pyproject.toml constraints-pairs.txt

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,14 +240,13 @@ class Rounding:
     def _disturbed(self, node: Node, at: int, array: Array, unit: float) -> Array:
         if not unit or array.dtype.kind not in "fc":
             return array
-        generator = self._generator(node, at)
         is_turned = array.flags.f_contiguous
         taken = array.T if is_turned else np.ascontiguousarray(array)
         made = np.empty_like(taken)
         flat, result = taken.reshape(-1), made.reshape(-1)
         factors = _factors(unit)
-        salt = _salt(generator) if self._by_value else None
-        places = generator.integers(0, _DRAWN, flat.size // _BLOCK + 1)
+        salt = _salt(self._generator(node, at)) if self._by_value else None
+        places = _places(self.seed, node.outputs[0], at % 64, flat.size // _BLOCK + 1)
         is_fractional = (node.outputs[0], at) in self.known.fractional
         has_whole = False
         with np.errstate(invalid="ignore"):
@@ -282,6 +281,16 @@ _BLOCK = 1 << 15
 """Elements at a time: what is made on the way stays in the processor's cache."""
 _DRAWN = 1 << 16
 """Random signs that are drawn once; each block of elements begins at another one of them."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _places(seed: int, term: int, place: int, count: int) -> tuple[int, ...]:
+    """Return at which of the signs that were drawn once some blocks begin.
+
+    Trials of edits ask for the same again and again, and making a generator takes longer than
+    disturbing a thousand elements.
+    """
+    return tuple(np.random.default_rng((seed, term, place)).integers(0, _DRAWN, count).tolist())
 
 
 @cache

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.support.long_files import LONG
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+TESTS = Path(__file__).parent
 _CURRENT = "PYTEST_CURRENT_TEST"
 SLOW_S = 10.0
 """A test that takes longer is named as it ends, with what it waited for its fixtures."""
@@ -26,7 +29,7 @@ SLOW_S = 10.0
 # `make adapters` runs these, each folder where its framework is.
 collect_ignore_glob = [
     f"adapters/{folder.name}/*"
-    for folder in Path(__file__).parent.glob("adapters/*/")
+    for folder in TESTS.glob("adapters/*/")
     if importlib.util.find_spec(folder.name) is None
 ]
 
@@ -84,6 +87,22 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.unfreeze()  # which moves them to the oldest generation, without a walk
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect garbage once; pytest does so ten times more, which then walk over nothing."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let workers begin with long files, and go on from those of many tests to those of few."""
+    if not hasattr(config, "workerinput"):
+        return
+    places = {TESTS / f"{name}.py": place for place, name in enumerate(LONG)}
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (places.get(item.path, len(LONG)), -counts[item.path]))
 
 
 class SlowTests:

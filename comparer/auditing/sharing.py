@@ -7,7 +7,7 @@ or in another layer, so is the answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .slices import KnownProgram, Part
 
 T = TypeVar("T")
+_MISSING = object()
 
 
 class Answers(Generic[T]):
@@ -40,9 +41,18 @@ class Answers(Generic[T]):
 
     def get(self, key: Hashable, ask: Callable[[], T]) -> T:
         """Return the answer, which is asked for the first time only."""
-        if key not in self._found:
-            self._found[key] = ask()
-        return self._found[key]
+        found = self._found.pop(key, _MISSING)
+        self._found[key] = found = ask() if found is _MISSING else cast("T", found)
+        return found
+
+    def forget(self, *, but: int) -> None:
+        """Forget all answers but those that were asked for last.
+
+        Args:
+            but: How many to keep.
+        """
+        for key in list(self._found)[: max(len(self._found) - but, 0)]:
+            self._found.pop(key, None)
 
 
 def share_key(known: KnownProgram, check: Check, value: int, parts: Sequence[Part]) -> Hashable:

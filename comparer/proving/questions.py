@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from .earlier import Earlier
     from .result import Audited, FunctionComparison
 
+_ANSWERS: Answers[Measured] = Answers(is_brief=True)
+"""They follow from what is recorded alone: a reference that is compared with one candidate after
+the other is audited once."""
+_KEPT_ANSWERS = 1 << 13
+"""From one comparison to the next, of 2 KiB each: those about some thousand operators."""
+
 
 def ask_all(
     known: StepFile,
@@ -58,10 +64,10 @@ def ask_all(
         last: The phase up to which the answers are wanted.
         differing: The candidate's records that are not what their partners hold.
     """
-    answers: Answers[Measured] = Answers(is_brief=True)
+    _ANSWERS.forget(but=_KEPT_ANSWERS)
     read = cache(read_lowered)
     audits = without_meant(
-        [_audited(file, answers, read) for file in (known, found)],
+        [_audited(file, read) for file in (known, found)],
         (_recorded(known, read), _recorded(found, read)),
         pairing,
     )
@@ -91,9 +97,9 @@ def _up_to(last: Phase, found: FunctionComparison) -> FunctionComparison:
     )
 
 
-def _audited(file: StepFile, answers: Answers[Measured], read: Read) -> Audit | None:
+def _audited(file: StepFile, read: Read) -> Audit | None:
     try:
-        return audit(file, answers, read)
+        return audit(file, _ANSWERS, read)
     except (CompareError, ProgramError, DumpFormatError):
         return None
 

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import padiff
 from padiff.comparer.auditing import Answers, Audit, Check, Soundness, audit
 from padiff.comparer.auditing.result import Reason
+from padiff.comparer.proving import questions
 from padiff.dumpfile import CompareError
 from tests.support.planted_authors import MODELS
 
@@ -449,6 +450,26 @@ def test_what_two_dumps_recorded_alike_is_executed_once(tmp_path: Path) -> None:
 
     assert found[0].values == found[1].values
     assert 0 < counts[0] == counts[1] < counts[2] < 2 * counts[0]
+
+
+def test_a_reference_is_audited_once_for_all_that_is_compared_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: Answers[Measured] = Answers(is_brief=True)
+    monkeypatch.setattr(questions, "_ANSWERS", answers)
+    x = torch.randn(5, 16)
+    paths, counts = [], []
+    for name, between in (("a", torch.tanh), ("b", torch.sigmoid), ("c", torch.relu)):
+        model = _Net(between)
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(x)
+        paths.append(recorder.path)
+        counts.append(len(answers))
+        padiff.compare(paths[0], recorder.path)
+
+    own = counts[1]
+    assert 0 < own < counts[2] < 2 * own
+    assert len(answers) - counts[2] == counts[2] - own
 
 
 @pytest.mark.parametrize("name", MODELS)

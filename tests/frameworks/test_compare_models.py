@@ -49,8 +49,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_port_matches_and_a_wrong_one_is_told_why(folder: Path) -> None:
+def test_a_port_matches_and_a_wrong_one_is_told_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = padiff.compare_models("t.py:build", "p.py:build", (2, 3, 8, 8))
+    fork_dumps(monkeypatch)
     wrong = padiff.compare_models("t.py:build", "p.py:wrong", [(2, 3, 8, 8)], out=folder / "dumps")
 
     assert right

@@ -1,4 +1,7 @@
-"""Models exported by ``torch.onnx.export``: recorded as graphs, compared with torch, no map."""
+"""Models exported by ``torch.onnx.export``: recorded as graphs, compared with torch, no map.
+
+So are files that a tool quantised or made coarser, which are told as what they are.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from padiff import compare
 from padiff.comparer import Verdict
@@ -140,3 +145,52 @@ def test_other_opsets_match_too(tmp_path: Path, opset: int) -> None:
 
         assert result.verdict is Verdict.MATCH, (name, result.reasons)
         assert result.candidate.framework_version.startswith(f"opset {opset}")
+
+
+@pytest.mark.parametrize("name", ["stack", "bert"])
+def test_float16_matches_and_its_dtype_is_told(exported: Path, tmp_path: Path, name: str) -> None:
+    model = convert_float_to_float16(onnx.load(exported / f"{name}.onnx"), keep_io_types=True)
+    onnx.save(model, tmp_path / "half.onnx")
+
+    dump = dump_file(
+        tmp_path / "half.onnx",
+        exported / f"{name}.npz",
+        scopes_from=exported / f"{name}.onnx",
+    )
+    result = compare(exported / f"{name}_torch", dump)
+
+    assert result.verdict is Verdict.MATCH, result.reasons
+    assert "recorded differently: dtype float32 against float16" in result.notes
+
+
+@pytest.mark.parametrize(("name", "layers"), [("stack", 5), ("bert", 12)])
+def test_each_quantised_layer_is_named(
+    exported: Path, tmp_path: Path, name: str, layers: int
+) -> None:
+    model = onnx.load(exported / f"{name}.onnx")
+    del model.graph.value_info[:]
+    onnx.save(model, tmp_path / "plain.onnx")
+    quantize_dynamic(
+        tmp_path / "plain.onnx",
+        tmp_path / "int8.onnx",
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=["MatMul"],
+    )
+
+    dump = dump_file(
+        tmp_path / "int8.onnx",
+        exported / f"{name}.npz",
+        scopes_from=exported / f"{name}.onnx",
+    )
+    result = compare(exported / f"{name}_torch", dump)
+
+    executed = result.steps[0].executed
+    assert result.verdict is Verdict.DIVERGED
+    assert executed is not None
+    named = {
+        one.module
+        for edit in executed.function.edits
+        for one in edit.operators[1]
+        if one.name == "onnx.MatMulInteger"
+    }
+    assert len(named) >= layers, named

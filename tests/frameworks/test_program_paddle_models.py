@@ -26,7 +26,9 @@ Thing = Any
 def test_the_program_of_a_real_model_is_complete(name: str, tmp_path: Path) -> None:
     oracle = PaddleOracle()
 
-    found = Recorded.read(record_paddle(name, tmp_path, is_training=True, oracle=oracle))
+    # The elements, of a large model half a gigabyte, are looked at by nobody here.
+    dump = record_paddle(name, tmp_path, is_training=True, content="digest", oracle=oracle)
+    found = Recorded.read(dump)
 
     assert len(oracle.known) >= 10
     assert oracle.missed == []

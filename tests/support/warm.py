@@ -30,7 +30,7 @@ from tests.support import warmed
 from tests.support.warmed import FRAMEWORKS, MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 STORES = {"s3://": "s3fs", "ssh://": "fsspec.implementations.sftp"}
 """What a command imports of which a word begins so."""
@@ -80,6 +80,8 @@ class Warm:
     """A process that has imported some modules of frameworks, and the programs forked from it."""
 
     imported: tuple[str, ...]
+    base: Warm | None = None
+    """What it is forked from; None starts an interpreter, which imports padiff first."""
     environment: dict[str, str] = field(default_factory=dict)
     loaded: frozenset[str] = frozenset()
     """Names of the packages that it has imported."""
@@ -88,15 +90,21 @@ class Warm:
     def __post_init__(self) -> None:
         """Start it, and wait until it has imported everything."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        self._end: Callable[[], object]
         with theirs:
-            self._server = subprocess.Popen(
-                [sys.executable, warmed.__file__, str(theirs.fileno()), *self.imported],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-            )
+            if self.base is None:
+                self.environment = os.environ | {"OMP_NUM_THREADS": "1"}
+                self._end = subprocess.Popen(
+                    [sys.executable, warmed.__file__, str(theirs.fileno()), *self.imported],
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                ).wait
+            else:
+                self.environment = self.base.environment
+                started = self.base.fork({"imported": self.imported}, [theirs.fileno()])
+                self._end = lambda: started.wait(time.monotonic() + WITHIN_S)
         atexit.register(self.close)
         self._socket.settimeout(WITHIN_S)
         self.loaded = frozenset(self._receive()["loaded"])
@@ -104,7 +112,7 @@ class Warm:
     def close(self) -> None:
         """End the process."""
         self._socket.close()
-        self._server.wait()
+        self._end()
 
     def can_start(self, environment: Mapping[str, str], blocked: Sequence[str]) -> bool:
         """Return whether a program would notice no difference to one of a fresh interpreter."""
@@ -120,8 +128,12 @@ class Warm:
     ) -> Started:
         """Start what ``python WORDS`` does, with three open files as its streams."""
         request = {"words": list(words), "cwd": str(cwd), "environment": dict(environment)}
+        return self.fork(request, streams)
+
+    def fork(self, request: Mapping[str, Any], files: list[int]) -> Started:
+        """Let it fork a process, which gets a request and some open files."""
         self._socket.settimeout(WITHIN_S)
-        socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
+        socket.send_fds(self._socket, [json.dumps(request).encode()], files)
         while "status" in (reply := self._receive()):
             self._ended(reply)
         started = Started(pid=reply["pid"], parent=self)
@@ -146,7 +158,7 @@ class Warm:
 def _warm(imported: tuple[str, ...], worker: int) -> Warm:
     """Return the process with these modules, one for each process that runs tests."""
     assert worker == os.getpid()
-    return Warm(imported=imported)
+    return Warm(imported=imported, base=_warm((), worker) if imported else None)
 
 
 def warm_with(*imported: str) -> Warm:

@@ -42,8 +42,7 @@ def load_padiff() -> None:
 
 
 def _load(imported: Sequence[str]) -> None:
-    """Import padiff, and frameworks with their adapters."""
-    load_padiff()
+    """Import modules, and the adapters of those that are frameworks."""
     for name in imported:
         importlib.import_module(name)
         if name in FRAMEWORKS:
@@ -120,15 +119,12 @@ def _run(words: Sequence[str]) -> None:
 
 
 def _main() -> None:
-    """Import, say what was imported, and become whatever is asked for."""
+    """Import padiff, serve, and become whatever is asked for."""
     own = dict(os.environ)
-    _load(sys.argv[2:])
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    loaded = sorted({name.partition(".")[0] for name in sys.modules})
-    connection.send(json.dumps({"loaded": loaded}).encode())
-    gc.freeze()  # or each fork copies all objects when it collects garbage
-    request = _serve(connection)
-    connection.close()
+    load_padiff()
+    request: dict[str, Any] = {"imported": sys.argv[2:], "streams": [int(sys.argv[1])]}
+    while "imported" in request:
+        request = _asked(request)
     _settle(request, own)
     try:
         _run(request["words"])
@@ -138,6 +134,16 @@ def _main() -> None:
         sys.excepthook(*sys.exc_info())
         _end(1)
     _end(None)
+
+
+def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Import what is asked for, say what was imported, and serve; return what a fork is asked."""
+    _load(request["imported"])
+    with socket.socket(fileno=request["streams"][0]) as connection:
+        loaded = sorted({name.partition(".")[0] for name in sys.modules})
+        connection.send(json.dumps({"loaded": loaded}).encode())
+        gc.freeze()  # or each fork copies all objects when it collects garbage
+        return _serve(connection)
 
 
 def _end(code: object) -> NoReturn:
