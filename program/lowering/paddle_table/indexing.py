@@ -14,10 +14,10 @@ from padiff.program.primitives import Kind
 
 
 def _embedding(b: Builder, a: Arguments) -> Term:
-    """Look rows up; the one that stands for padding is zero, whatever the weight holds."""
-    result = b("take", a.weight, a.x, axis=0)
+    """Look rows up; the one that stands for padding is zero, and gets no gradient."""
     if a.padding_idx == -1:
-        return result
+        return b("take", a.weight, a.x, axis=0)
+    result = b("take", a.weight, a.x, axis=0, held=a.padding_idx)
     return b("where", s.unsqueeze(b, b("equal", a.x, a.padding_idx), -1), 0.0, result)
 
 
