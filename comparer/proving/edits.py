@@ -58,6 +58,8 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     others = others or _of_part(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
+    if kind is EditKind.OTHER and not (known.own and found.own):
+        change = Change("", *(None if end.own else _maker(end) for end in (known, found)))
     is_order = sorted(_forms(known)) == sorted(_forms(found))
     is_part = known.number is found.number is None and (
         kind in {EditKind.MISSING, EditKind.EXTRA} or is_order
@@ -73,6 +75,11 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
             else (known.used, found.used)
         ),
     )
+
+
+def _maker(end: End) -> str:
+    """Return the operator that made what one side reads, where the other one has operators."""
+    return end.name.partition(" of ")[0]
 
 
 def _of_part(known: End, found: End, kind: EditKind) -> Edit | None:

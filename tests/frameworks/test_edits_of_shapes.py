@@ -167,7 +167,7 @@ FAULTS: dict[str, tuple[type[_Steps], dict[str, Any], Any, list[str]]] = {
     ),
     "two values in the place of one that the reference reads twice": (
         _Joined, {"one": lambda x: x.abs(), "other": lambda x: x.cos()}, None,
-        ["abs where the reference has sin, cat(-1)", "cos where the reference has nothing"],
+        ["abs where the reference has sin, cat(-1)", "cos where the reference reads cat"],
     ),
     "two at once": (
         _Vision, {"token": lambda x: x, "end": lambda y: y[:, :2]}, None,
