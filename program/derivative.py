@@ -385,15 +385,16 @@ class _Along(Execution):
         is_alone = node.primitive in ("add", "sub") and found[1] is None
         if is_alone and first is not None:
             return first if first.shape == shape else np.broadcast_to(_dense(first), shape)
-        operands = [self._moving(term) for term in node.operands]
+        operands = [self._moving(node, term) for term in node.operands]
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
 
-    def _moving(self, term: int) -> Array:
-        """Return a tangent, zeros for numbers that stay, and places as they are."""
+    def _moving(self, node: Node, term: int) -> Array:
+        """Return a tangent, zeros for what stays, and the places of what is written."""
         spec = self.lowered.specs[term]
         if term in self._moved:
             return _dense(self.tangents[term])
-        return self.operand(term) if spec.kind is Kind.INT else np.zeros(spec.shape)
+        is_place = node.primitive in _WRITES and spec.kind is Kind.INT
+        return self.operand(term) if is_place else np.zeros(spec.shape)
 
 
 def _of_extreme(node: Node, taken: Array, made: Array, tangent: Array, *, is_first: bool) -> Array:
