@@ -119,6 +119,12 @@ class ProgramRecorder:
     """Whether a tensor was met that is spread over processes."""
     is_paused = False
     """Whether what runs is no part of the step."""
+    _is_updating = False
+    """Whether the operator that is being recorded belongs to the update."""
+    holes = 0
+    """Floating-point values that came from nowhere."""
+    failure = ""
+    """Why the program ended before the step did; it is left out then."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -181,17 +187,11 @@ class ProgramRecorder:
         self._unreached: set[int] = set()
         """Values that operators of the forward pass made, and that await their first gradient."""
         self._is_closed = self._has_gradients = self._is_building = False
-        self._is_updating = False
-        """Whether the operator that is being recorded belongs to the update."""
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._pending: set[int] = set()
         """Values that a collective is still making: stored when something takes them."""
         self._bare: set[int] = set()
         """Values of the update of which nothing is stored."""
-        self.holes = 0
-        """Floating-point values that came from nowhere."""
-        self.failure = ""
-        """Why the program ended before the step did; it is left out then."""
         writer.add_program(self._builder)
 
     def watch(self) -> AbstractContextManager[object]:
