@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.program import LAYOUT
 
 from .ends import End
@@ -125,7 +127,7 @@ def _argument(known: End, found: End) -> Edit | None:
             for end, number in ((found, numbers[1]), (known, numbers[0]))
             for operator in end.around
             for name, value in end.arguments(operator).items()
-            if _is_equal(value, number)
+            if _is_equal(value, number) or _is_rounded(value, number)
         ]
         kind = EditKind.ARGUMENT if names else EditKind.CONSTANT
         changes = (Change(names[0] if names else "", *numbers),)
@@ -389,6 +391,11 @@ def _reads(one: End, other: End) -> bool:
 def _forms(end: End) -> list[tuple[str, str]]:
     """Return the primitives in order: the root of a sum is not the sum of a root."""
     return [(node.primitive, repr(node.attributes)) for node in end.nodes]
+
+
+def _is_rounded(value: object, number: object) -> bool:
+    """Return whether a number is a value as a kernel takes it: in float32."""
+    return isinstance(value, float) and isinstance(number, float) and np.float32(value) == number
 
 
 def _is_equal(one: object, two: object) -> bool:

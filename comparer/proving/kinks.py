@@ -47,7 +47,7 @@ class Followed:
     """What execution says of gradients that differ."""
 
     differences: tuple[LeafDifference, ...] = ()
-    """Those that are no rounding."""
+    """Those that go to others of equal elements."""
     is_known: bool = False
     """Whether both programs have the gradients that were recorded, so that others are rounding."""
 
@@ -78,23 +78,18 @@ def follow_gradients(
     if not ways:
         return Followed()
     following = _Following(sides, leaves, results)
-    is_known = len(ways) == len(names) and following.has_gradients(every)
     if following.spread(ways) < _SHARE:
-        return Followed(is_known=is_known)
-    found = [
-        _difference(sides, way, is_tie=following.spread([way], is_tie=True) >= _SHARE)
-        for way in ways
-        if following.spread([way]) >= _SHARE
-    ]
-    return Followed(differences=tuple(found))
+        return Followed(is_known=len(ways) == len(names) and following.has_gradients(every))
+    tied = (way for way in ways if following.spread([way], is_tie=True) >= _SHARE)
+    return Followed(differences=tuple(_difference(sides, way) for way in tied))
 
 
-def _difference(sides: tuple[Side, Side], way: _Way, *, is_tie: bool) -> LeafDifference:
+def _difference(sides: tuple[Side, Side], way: _Way) -> LeafDifference:
     known, found = (side.program.values for side in sides)
     return LeafDifference(
         reference=known[way.pair.reference[0]].name,
         candidate=found[way.pair.candidate].name,
-        kind=TIED if is_tie else "gradient",
+        kind=TIED,
         elements=int(np.count_nonzero(way.gap)),
         of=way.gap.size,
         largest=float(np.abs(way.gap).max()) / (way.size or 1.0),
