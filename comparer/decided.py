@@ -204,9 +204,11 @@ class _Explanation:
         )
         is_cut_alike = self._known.runs_like(self._found)
         both = self._known, self._found
-        self._is_whole = all(one.is_whole(is_cut_alike=is_cut_alike) for one in both)
-        self._is_plain = is_plain and self._is_whole
         function = executed.function
+        self._is_whole = function.is_followed or all(
+            one.is_whole(is_cut_alike=is_cut_alike) for one in both
+        )
+        self._is_plain = is_plain and self._is_whole
         self._proven = frozenset() if function.update is None else function.update.proven
         self._is_other_backward = function.is_coincidence or function.are_losses_other
         self._reason = RECOMPUTED if any(map(executed.is_trusted, (0, 1))) else ROUNDING

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,8 @@ from .primitives.elementwise import sigmoid
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from .execute import Leaf
     from .lowering import Lowered, Node
@@ -71,8 +73,9 @@ class _Turned:
 Tangent: TypeAlias = Array | Outer
 
 _EACH = frozenset({
-    "cast", "cumsum", "diagonal", "expand", "flip", "neg", "overlap", "pad", "reshape", "roll",
-    "slice", "sum", "transpose", "tril", "triu", "windows",
+    "cast", "conj", "cumsum", "diagonal", "expand", "flip", "fourier",
+    "fourier_real_inverse", "imag", "neg", "overlap",
+    "pad", "real", "reshape", "roll", "slice", "sum", "transpose", "tril", "triu", "windows",
 })  # fmt: skip
 """Linear in their only operand."""
 _SUMS = frozenset({"add", "concat", "sub"})
@@ -93,8 +96,11 @@ _PRODUCTS = {
     "take": (0,),
 }
 """Linear in any one of these operands, where the others stay."""
-_BILINEAR = frozenset({"div", "matmul", "mul"})
+_PAIRS = frozenset({"convolution", "convolution_transposed", "grouped_matmul", "mul"})
+_BILINEAR = frozenset({"div", "matmul", *_PAIRS})
 """Whose two operands may move together."""
+_WRITES = frozenset({"put", "scatter"})
+"""Linear in an array and what is written into it, or added to it, together."""
 _SLOPES: dict[str, Callable[[Array, Array], Array]] = {
     "abs": lambda x, _: np.sign(x),
     "acos": lambda x, _: -1 / np.sqrt(1 - x * x),
@@ -168,6 +174,7 @@ def derivatives(
     directions: Mapping[int, Tangent],
     wanted: Sequence[int],
     *,
+    stopped: Collection[int] = (),
     is_first: bool = False,
     limits: Limits | None = None,
 ) -> dict[int, Tangent] | None:
@@ -178,6 +185,7 @@ def derivatives(
         leaves: Elements by the program's value ids, as ``execute`` takes them.
         directions: How far the elements of values move, by their ids.
         wanted: Ids of values.
+        stopped: Ids of values that count as constant: a program detaches them.
         is_first: Which of equal elements is the largest, or the smallest, where they tie.
         limits: None for the default.
 
@@ -193,7 +201,8 @@ def derivatives(
     known = {*begins, *(lowered.terms[one] for one in leaves)}
     nodes = [lowered.nodes[place] for place in lowered.behind([*ends.values()], known=known)]
     moved = set(begins)
-    read = _follow(lowered, nodes, moved)
+    still = {lowered.terms[one] for one in stopped if one in lowered.terms} - begins.keys()
+    read = _follow(lowered, nodes, moved, still)
     if read is None:
         return None
     ends = {one: term for one, term in ends.items() if term in moved}
@@ -209,13 +218,16 @@ def derivatives(
     return {one: each.dense() if isinstance(each, _Turned) else each for one, each in found.items()}
 
 
-def _follow(lowered: Lowered, nodes: Sequence[Node], moved: set[int]) -> list[int] | None:
+def _follow(
+    lowered: Lowered, nodes: Sequence[Node], moved: set[int], still: AbstractSet[int]
+) -> list[int] | None:
     """Add the terms that move with others, and return those whose elements derivatives take.
 
     Args:
         lowered: The program.
         nodes: In their order.
         moved: The terms that move; changed in place.
+        still: Terms that do not, whatever they are made of.
 
     Returns:
         None where a derivative is not known.
@@ -223,6 +235,8 @@ def _follow(lowered: Lowered, nodes: Sequence[Node], moved: set[int]) -> list[in
     read: list[int] = []
     for node in nodes:
         if moved.isdisjoint(node.operands) or not _moves(lowered, node):
+            continue
+        if not still.isdisjoint(node.outputs):
             continue
         terms = _terms_read(lowered, node, moved)
         if terms is None:
@@ -234,14 +248,14 @@ def _follow(lowered: Lowered, nodes: Sequence[Node], moved: set[int]) -> list[in
 
 def _terms_read(lowered: Lowered, node: Node, moved: set[int]) -> list[int] | None:
     """Return the terms whose elements a derivative takes; None if nothing is known of it."""
-    if any(lowered.specs[one].kind is Kind.COMPLEX for one in node.outputs):
-        return None
     if node.primitive in _EACH or node.primitive in _SUMS:
         return []
-    if _is_linear(node, moved):
+    if _is_linear(node, moved) or _is_written(node):
         return [term for term in node.operands if term not in moved]
     if node.primitive in {"matmul", "mul", "where", *_FARTHER}:
         return list(node.operands[:1] if node.primitive == "where" else node.operands)
+    if any(lowered.specs[one].kind is Kind.COMPLEX for one in (*node.operands, *node.outputs)):
+        return None
     if node.primitive in _CURVED:
         return [*node.operands, *node.outputs]
     return None
@@ -261,6 +275,11 @@ def is_affine(node: Node, moves: Callable[[int], bool]) -> bool:
     """
     moved = {term for term in node.operands if moves(term)}
     return node.primitive in _EACH | _SUMS or _is_linear(node, moved)
+
+
+def _is_written(node: Node) -> bool:
+    """Return whether a primitive writes elements into others, or adds them."""
+    return node.primitive in _WRITES and dict(node.attributes)["reduce"] in ("set", "add")
 
 
 def _is_linear(node: Node, moved: set[int]) -> bool:
@@ -310,7 +329,7 @@ class _Along(Execution):
 
     def _tangent(self, node: Node) -> Tangent | _Turned:
         shape = self.lowered.specs[node.outputs[0]].shape
-        if node.primitive in _SUMS:
+        if node.primitive in _SUMS or _is_written(node):
             return self._sum(node, shape)
         if node.primitive in _EACH:
             return _of_one(node, self.tangents[node.operands[0]], shape)
@@ -340,8 +359,9 @@ class _Along(Execution):
             _dense(self.tangents[term]) if term in self._moved else np.zeros(())
             for term in node.operands
         ]
-        if node.primitive == "mul":
-            return np.asarray(tangents[0] * taken[1] + taken[0] * tangents[1])
+        if node.primitive in _PAIRS:
+            run = partial(VOCABULARY[node.primitive].run, **dict(node.attributes))
+            return np.asarray(run(tangents[0], taken[1]) + run(taken[0], tangents[1]))
         if node.primitive in _FARTHER:
             is_farther = _FARTHER[node.primitive][self._is_first](*taken)
             return np.asarray(np.where(is_farther, tangents[0], tangents[1]))
@@ -362,13 +382,19 @@ class _Along(Execution):
     def _sum(self, node: Node, shape: tuple[int, ...]) -> Tangent | _Turned:
         found = [self.tangents.get(term) for term in node.operands]
         first = found[0]
-        if node.primitive != "concat" and found[1] is None and first is not None:
+        is_alone = node.primitive in ("add", "sub") and found[1] is None
+        if is_alone and first is not None:
             return first if first.shape == shape else np.broadcast_to(_dense(first), shape)
-        operands = [
-            np.zeros(self.lowered.specs[term].shape) if one is None else _dense(one)
-            for term, one in zip(node.operands, found, strict=True)
-        ]
+        operands = [self._moving(node, term) for term in node.operands]
         return np.asarray(VOCABULARY[node.primitive].run(*operands, **dict(node.attributes)))
+
+    def _moving(self, node: Node, term: int) -> Array:
+        """Return a tangent, zeros for what stays, and the places of what is written."""
+        spec = self.lowered.specs[term]
+        if term in self._moved:
+            return _dense(self.tangents[term])
+        is_place = node.primitive in _WRITES and spec.kind is Kind.INT
+        return self.operand(term) if is_place else np.zeros(spec.shape)
 
 
 def _of_extreme(node: Node, taken: Array, made: Array, tangent: Array, *, is_first: bool) -> Array:
@@ -439,7 +465,9 @@ def _product_of_right(other: Array, tangent: Tangent | _Turned) -> Array:
 def _of_one(node: Node, tangent: Tangent | _Turned, shape: tuple[int, ...]) -> Tangent | _Turned:
     """Return what a primitive with one operand makes of a tangent."""
     attributes: dict[str, Any] = dict(node.attributes)
-    if node.primitive == "cast":
+    if node.primitive == "cast" and not (
+        isinstance(tangent, np.ndarray) and tangent.dtype.kind == "c"
+    ):
         return tangent
     if isinstance(tangent, Outer):
         found = _reordered_outer(node, tangent, attributes, shape)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -18,11 +18,13 @@ from threadpoolctl import ThreadpoolController
 from padiff.dumpfile import ProgramError
 
 from .primitives import VOCABULARY, Array, Primitive, Spec
+from .resizing import COUNTED, fit
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from .lowering import Lowered, Node
+    from .resizing import Fitted
     from .rounding import Rounding
 
 Leaf: TypeAlias = Array | Callable[[], Array]
@@ -39,6 +41,8 @@ class Limits:
     """All values at one time, with what the next primitive needs."""
     work: int = 10**14
     """Multiplications and additions of the whole execution: about three hours of one core."""
+    counts_anew: bool = False
+    """Whether a search may find more or fewer elements than were recorded."""
 
 
 def execute(
@@ -133,6 +137,8 @@ class Execution:
         self.work = 0
         self.observe: Callable[[int, Array], None] | None = None
         self.chosen: Mapping[int, Array] = {}
+        self.is_resized = False
+        """Whether a search found more or fewer elements than were recorded."""
 
     def compute(self, wanted: list[int]) -> dict[int, Array]:
         """Return wanted values by their ids."""
@@ -157,15 +163,21 @@ class Execution:
         """Run one primitive, and free what nothing uses any more."""
         operands = [self.operand(term) for term in node.operands]
         primitive = VOCABULARY[node.primitive]
+        attributes: dict[str, Any] = dict(node.attributes)
         specs = [self.lowered.specs[output] for output in node.outputs]
-        self.check_limits(node, primitive, specs)
+        fitted = self.fitted(node, operands)
+        if fitted is None:
+            self.check_limits(node, primitive, specs)
+        else:
+            operands, attributes, specs = fitted.operands, fitted.attributes, fitted.made
+            self.count(node, _cost(primitive, fitted.taken, specs, attributes))
         if self.rounding is not None:
             operands = self.rounding.disturb_operands(node, operands)
-        result = primitive.run(*operands, **dict(node.attributes))
+        result = primitive.run(*operands, **attributes)
         results = result if isinstance(result, tuple) else (result,)
         if node.outputs[-1] in self.chosen:
-            axis: int = dict(node.attributes)["axis"]
-            results = _chosen_first(operands[0], results[1], self.chosen[node.outputs[-1]], axis)
+            chosen = self.chosen[node.outputs[-1]]
+            results = _chosen_first(operands[0], results[1], chosen, attributes["axis"])
         if self.rounding is not None:
             results = tuple(self.rounding.disturb_results(node, operands, results))
         for output, spec, array in zip(node.outputs, specs, results, strict=True):
@@ -183,8 +195,13 @@ class Execution:
         """Count what a primitive takes, before it runs; raises ProgramError beyond a limit."""
         cost = self.lowered.costs.get(node.outputs[0])
         if cost is None:
-            cost = self._cost(node, primitive, specs)
+            operands = [self.lowered.specs[term] for term in node.operands]
+            cost = _cost(primitive, operands, specs, dict(node.attributes))
             self.lowered.costs[node.outputs[0]] = cost
+        self.count(node, cost)
+
+    def count(self, node: Node, cost: tuple[int, int, int]) -> None:
+        """Count what a primitive takes; raises ProgramError beyond a limit."""
         largest, needed, work = cost
         self.work += work
         for what, found, allowed in (
@@ -198,18 +215,13 @@ class Execution:
                     f"expected at most {allowed} {what}, found {found}"
                 )
 
-    def _cost(self, node: Node, primitive: Primitive, specs: list[Spec]) -> tuple[int, int, int]:
-        """Return the bytes of the largest result, all bytes that are needed, and the operations."""
-        operands = [self.lowered.specs[term] for term in node.operands]
-        attributes = dict(node.attributes)
-        made = sum(spec.size_bytes for spec in specs)
-        extra = primitive.workspace(*operands, **attributes) if primitive.workspace else made
-        work = (
-            primitive.work(*operands, **attributes)
-            if primitive.work
-            else max(spec.count for spec in (*specs, *operands))
-        )
-        return max(spec.size_bytes for spec in specs), made + extra, work
+    def fitted(self, node: Node, operands: list[Array]) -> Fitted | None:
+        """Return a primitive for the sizes that its operands have; None for those recorded."""
+        is_open = self.limits.counts_anew and (self.is_resized or node.primitive in COUNTED)
+        recorded = (self.lowered.specs[term] for term in node.operands)
+        found = fit(node, operands, [*recorded]) if is_open else None
+        self.is_resized = self.is_resized or found is not None
+        return found
 
     def operand(self, term: int) -> Array:
         """Return the elements of a term, loading those that are given."""
@@ -241,6 +253,20 @@ class Execution:
     def free(self, term: int) -> None:
         """Let go of them."""
         self.memory.remove(self.arrays.pop(term))
+
+
+def _cost(
+    primitive: Primitive, operands: list[Spec], specs: list[Spec], attributes: dict[str, Any]
+) -> tuple[int, int, int]:
+    """Return the bytes of the largest result, all bytes that are needed, and the operations."""
+    made = sum(spec.size_bytes for spec in specs)
+    extra = primitive.workspace(*operands, **attributes) if primitive.workspace else made
+    work = (
+        primitive.work(*operands, **attributes)
+        if primitive.work
+        else max(spec.count for spec in (*specs, *operands))
+    )
+    return max(spec.size_bytes for spec in specs), made + extra, work
 
 
 class _Memory:

@@ -129,12 +129,12 @@ def count_products(node: Node, shapes: Sequence[Shape]) -> int:
 class KnownErrors:
     """What is the same in all executions of one program with errors of its dtypes."""
 
-    sizes: dict[int, Array] = field(default_factory=dict)
-    """How large the errors of adding are, by the term that is a long sum."""
+    sizes: dict[tuple[int, tuple[int, ...]], Array] = field(default_factory=dict)
+    """How large the errors of adding are, by the term that is a long sum and its shape."""
     fractional: set[tuple[int, int]] = field(default_factory=set)
     """The places of operands and results, by term, in which no element is a whole number."""
-    in_order: dict[int, Array | None] = field(default_factory=dict)
-    """By how much adding one after another makes products of matrices off, by their term."""
+    in_order: dict[tuple[int, tuple[int, ...]], Array | None] = field(default_factory=dict)
+    """By how much adding one after another makes products of matrices off, by term and shape."""
 
 
 class Rounding:
@@ -209,10 +209,10 @@ class Rounding:
             errors = np.where(is_whole(results[0], unit), 0.0, errors)
             found[0] += errors
         if unit and self._by_value and node.primitive == "matmul":
-            term = node.outputs[0]
-            if term not in self.known.in_order:
-                self.known.in_order[term] = error_in_order(operands[0], operands[1])
-            added = self.known.in_order[term]
+            key = node.outputs[0], results[0].shape
+            if key not in self.known.in_order:
+                self.known.in_order[key] = error_in_order(operands[0], operands[1])
+            added = self.known.in_order[key]
             found[0] = found[0] if added is None else found[0] + added
         return found
 
@@ -220,11 +220,12 @@ class Rounding:
         self, node: Node, taken: Array, made: tuple[int, ...], unit: float
     ) -> Array:
         """Return how far additions move the elements of a result, as ``error_of_adding`` does."""
-        if (sizes := self.known.sizes.get(node.outputs[0])) is None:
+        key = node.outputs[0], made
+        if (sizes := self.known.sizes.get(key)) is None:
             adding = min(unit, UNIT_ROUNDOFF["float32"])  # kernels of coarser dtypes add in float32
             sizes = error_of_adding(node, taken, made, adding)
             if taken.size >= _MANY * sizes.size:
-                self.known.sizes[node.outputs[0]] = sizes
+                self.known.sizes[key] = sizes
         return sizes
 
     def _signs(self, node: Node, sizes: Array) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from padiff.program import execute
 
-from .executed import LIMITS
+from .executed import COUNTING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -118,7 +118,7 @@ class Alignment:
                 found[term] = array.copy()
 
         if len(found) < len(terms):
-            execute(self._reference, self._leaves, self._wanted, limits=LIMITS, observe=observe)
+            execute(self._reference, self._leaves, self._wanted, limits=COUNTING, observe=observe)
             small = (one for one in found.items() if one[1].nbytes <= _MOST_BYTES)
             self._kept.update(small)
         return found
@@ -153,7 +153,7 @@ def _sketched(
     def observe(term: int, array: Array) -> None:
         found[term] = known[term] if term in known else sketch_of(array)
 
-    return found, execute(lowered, leaves, wanted, limits=LIMITS, observe=observe)
+    return found, execute(lowered, leaves, wanted, limits=COUNTING, observe=observe)
 
 
 NEAR = 1e-9

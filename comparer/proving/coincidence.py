@@ -19,7 +19,7 @@ from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
 from padiff.program import UNIT_ROUNDOFF
 from padiff.program.primitives import Kind
 
-from .executed import Runs
+from .executed import LIMITS, Runs
 from .hidden import Errors, Rounded
 from .results import READ
 
@@ -169,7 +169,7 @@ def _differing(
     """Return one set of leaves and the results that differ with it; None where none does."""
     given = leaves.of_reference(*sides, second), leaves.of_candidate(*sides, second)
     try:
-        runs = Runs(sides, given, sinks)
+        runs = Runs(sides, given, sinks, limits=LIMITS)
         differing = [
             sink for sink in sinks if runs.is_finite(sink) and not second.agree(runs, sink)
         ]

@@ -123,6 +123,8 @@ def find_changed_gradients(
         end = candidate.program.values[value]
         if end.kind is not LeafKind.GRADIENT or _is_equal_by_digest(pair, reference, candidate):
             continue
+        if candidate.lowered.terms[value] not in candidate.read:
+            continue  # left from the step before, and cleared ahead of the update
         arrived = {
             *(is_as_arrived(reference, one) for one in pair.reference),
             is_as_arrived(candidate, value),

@@ -12,7 +12,7 @@ from padiff.dumpfile import Phase
 from padiff.pairing import IDENTITY, layouts_between
 from padiff.program import execute
 
-from .executed import LIMITS, is_near
+from .executed import COUNTING, is_near
 from .leaves import LeafPair
 from .masks import is_same_number
 from .numbering import Numbering
@@ -171,7 +171,7 @@ def _executed(side: Side, leaves: Mapping[int, Leaf], terms: Mapping[int, int]) 
         found.update((draw, array.copy()) for draw in draws.get(term, ()))
 
     wanted = {side.draws[draw].outputs[0] for draw in terms}
-    execute(side.lowered, leaves, sorted(wanted), limits=LIMITS, observe=observe)
+    execute(side.lowered, leaves, sorted(wanted), limits=COUNTING, observe=observe)
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from padiff.program import LAYOUT
 
 from .ends import End
@@ -73,6 +75,8 @@ def _of_operators(known: End, found: End, kind: EditKind) -> Edit:
     others = others or _of_part(known, found, kind) or _of_steps(known, found, kind)
     names, terms = (known.name, found.name), (known.term, found.term)
     change = _read_instead(known, found, terms, names) if kind is EditKind.OPERAND else None
+    if kind is EditKind.OTHER and not (known.own and found.own):
+        change = Change("", *(None if end.own else _maker(end) for end in (known, found)))
     is_order = sorted(_forms(known)) == sorted(_forms(found))
     is_part = known.number is found.number is None and (
         kind in {EditKind.MISSING, EditKind.EXTRA} or is_order
@@ -130,6 +134,11 @@ def _are_one_step(ends: tuple[End, End], one: Operator, two: Operator) -> bool:
     )
 
 
+def _maker(end: End) -> str:
+    """Return the operator that made what one side reads, where the other one has operators."""
+    return end.name.partition(" of ")[0]
+
+
 def _of_part(known: End, found: End, kind: EditKind) -> Edit | None:
     """Return that one operator stands for another one that does what it does, and more.
 
@@ -173,7 +182,7 @@ def _argument(known: End, found: End) -> Edit | None:
             for end, number in ((found, numbers[1]), (known, numbers[0]))
             for operator in end.around
             for name, value in end.arguments(operator).items()
-            if _is_equal(value, number)
+            if _is_equal(value, number) or _is_rounded(value, number)
         ]
         kind = EditKind.ARGUMENT if names else EditKind.CONSTANT
         changes = (Change(names[0] if names else "", *numbers),)
@@ -469,6 +478,11 @@ def _reads(one: End, other: End) -> bool:
 def _forms(end: End) -> list[tuple[str, str]]:
     """Return the primitives in order: the root of a sum is not the sum of a root."""
     return [(node.primitive, repr(node.attributes)) for node in end.nodes]
+
+
+def _is_rounded(value: object, number: object) -> bool:
+    """Return whether a number is a value as a kernel takes it: in float32."""
+    return isinstance(value, float) and isinstance(number, float) and np.float32(value) == number
 
 
 def _is_equal(one: object, two: object) -> bool:

@@ -12,7 +12,7 @@ measured with these outcomes as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 
 LIMITS = Limits(total_bytes=4 << 30, work=10**12)
+COUNTING = replace(LIMITS, counts_anew=True)
+"""Of executions with the reference's draws, or with values of it: there a search may find more or
+fewer elements than the candidate did."""
 _NEAR = 1e-9
 """Elements that agree to this share of themselves are equal: correct forms agree to 1e-12 (thirty
 pairs of real models)."""
@@ -81,6 +84,8 @@ class Runs:
         given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]],
         sinks: Sequence[Sink],
         executed: tuple[Mapping[int, Leaf], Mapping[int, Leaf]] = ({}, {}),
+        *,
+        limits: Limits = COUNTING,
     ) -> None:
         """Execute them.
 
@@ -90,12 +95,13 @@ class Runs:
             sinks: The results.
             executed: Values that were made of these leaves before. What needs them starts there,
                 but for random errors, which begin at the leaves.
+            limits: Of each execution.
 
         Raises:
             ProgramError: Elements lack, or a limit is passed.
             DumpFormatError: Elements are damaged.
         """
-        self._sides = sides
+        self._sides, self._limits = sides, limits
         self._given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
         self._given = {**executed[0], **given[0]}, {**executed[1], **given[1]}
         self._wanted = _values(sinks)
@@ -108,7 +114,7 @@ class Runs:
     @cached_property
     def _choices(self) -> tuple[Mapping[int, Array], Mapping[int, Array]]:
         """What both sides chose alike, which no errors turn."""
-        return choices_alike(self._sides, self._given, self._wanted, LIMITS)
+        return choices_alike(self._sides, self._given, self._wanted, self._limits)
 
     def error(self, sink: Sink) -> float:
         """Return the largest difference over the root mean square of the reference's elements."""
@@ -199,7 +205,7 @@ class Runs:
         lowered, given = self._sides[which].lowered, self._given[which]
         if rounding is not None:
             rounding.held = self._choices[which]
-        return execute(lowered, given, wanted, limits=LIMITS, rounding=rounding)
+        return execute(lowered, given, wanted, limits=self._limits, rounding=rounding)
 
     def pair(
         self,

@@ -28,7 +28,7 @@ from .forms import form_for_causes
 from .hidden import Agreement
 from .influences import influences_of_edits, with_influences
 from .joining import joined
-from .kinks import tied_gradients
+from .kinks import Followed, follow_gradients
 from .leaves import pair_leaves
 from .losses import are_other_losses
 from .numbering import Numbering
@@ -115,10 +115,12 @@ class _Comparison:
         """Answer both questions; of records that differ, say which are other functions."""
         found = self._functions()
         unjudged: list[str] = []
+        followed = Followed()
         try:
             differences = self._differences(unjudged)
             if found.answer in (Answer.SAME, Answer.HIDDEN) and not differences:
-                differences = self._tied(differing)
+                followed = self._followed(differing)
+                differences = followed.differences
         except (ProgramError, DumpFormatError) as error:
             differences = ()
             found = replace(found, detail=found.detail or str(error))
@@ -133,6 +135,7 @@ class _Comparison:
             leaves=self._count_leaves(),
             lone=(self._count_lone(0), self._count_lone(1)),
             differences=differences,
+            is_followed=followed.is_known,
             coarser=find_coarser(
                 self.sides,
                 (self.numbers[0], self.alike),
@@ -234,8 +237,8 @@ class _Comparison:
         pairs = [pair for pair in self.pairing.records if pair.candidate in differing]
         return other_borders(self.sides, given, pairs, (self.numbers[0], self.alike))
 
-    def _tied(self, differing: Container[int]) -> tuple[LeafDifference, ...]:
-        """Return the gradients of weights that go other ways where elements are equal."""
+    def _followed(self, differing: Container[int]) -> Followed:
+        """Return what both programs say of gradients of weights that differ."""
         index = self.sides[1].file.index
         records = [
             index.records[pair.candidate]
@@ -244,9 +247,9 @@ class _Comparison:
         ]
         names = {index.address(one).name for one in records if one.role is Role.WEIGHT_GRAD}
         try:
-            return tuple(tied_gradients(self.sides, self.leaves, self.results, names))
+            return follow_gradients(self.sides, self.leaves, self.results, names)
         except ProgramError:
-            return ()  # too large: rounding is taken at its word
+            return Followed()  # too large: rounding is taken at its word
 
     def _count_leaves(self) -> int:
         """Count the pairs of leaves that the forward pass takes, or could."""

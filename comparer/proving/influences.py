@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .result import Edit, LeafDifference
     from .side import Side
 
-_LIMITS = Limits(total_bytes=4 << 30, work=10**11)
+_LIMITS = Limits(total_bytes=4 << 30, work=10**11, counts_anew=True)
 """Of each execution: ten seconds of one core. What takes more is not measured."""
 _MOST = 5
 """Edits, and leaves, that are executed for: as many as a terminal shows."""

@@ -23,7 +23,7 @@ from padiff.dumpfile import DumpFormatError, Phase, ProgramError, Role
 from padiff.program import UNIT_ROUNDOFF
 
 from .coincidence import LARGER, Second, has_limits
-from .executed import Runs, Sink
+from .executed import LIMITS, Runs, Sink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,7 @@ class Joining:
             second = Second(self._sides, self._leaves, is_larger=is_larger)
             if second.is_read(0, [sink.reference]) or second.is_read(1, [sink.candidate]):
                 break
-            again = Runs(self._sides, self._given(cuts, second), [sink])
+            again = Runs(self._sides, self._given(cuts, second), [sink], limits=LIMITS)
             is_finite = again.is_finite(sink)
             if (is_finite or not is_larger) and not (is_finite and second.agree(again, sink)):
                 return False

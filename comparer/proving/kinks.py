@@ -1,10 +1,13 @@
-"""Which gradients of weights differ since elements tie, though both programs are one function.
+"""Which gradients of weights that differ are no rounding, though both programs are one function.
 
 Where two elements are equal, or one is equal to its limit, a function has a kink, and the gradient
 may go to the one, to the other or to both. Frameworks and forms choose otherwise: that is no
 rounding, and training goes on otherwise. So each program is differentiated in float64 along the
 difference of the two gradients, once with the first and once with the last of equal elements. What
 only rounding made of the two gradients is no part of that: then all four are the same.
+
+What one side detaches and the other one computes without a graph stays in that, as in training.
+Where each program has the gradients that were recorded, whatever else differs is rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from padiff.comparer.auditing.slices import cuts
+from padiff.comparer.auditing.slices import carrying_gradients, cuts
 from padiff.dumpfile import LeafKind, Phase
 from padiff.program import Outer, derivatives
 
@@ -23,9 +26,8 @@ from .result import TIED, LeafDifference
 from .results import READ
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from padiff.program import Leaf
     from padiff.program.primitives import Array
 
     from .executed import Sink
@@ -36,37 +38,68 @@ _SHARE = 0.25
 """Of the difference of two gradients: what ties explain of it is all or next to nothing."""
 
 
-def tied_gradients(
+_FOLLOWED = 1e-2
+"""By how much the derivative along a recorded gradient may miss its square: rounding is smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What execution says of gradients that differ."""
+
+    differences: tuple[LeafDifference, ...] = ()
+    """Those that go to others of equal elements."""
+    is_known: bool = False
+    """Whether both programs have the gradients that were recorded, so that others are rounding."""
+
+
+def follow_gradients(
     sides: tuple[Side, Side], leaves: Leaves, results: Sequence[Sink], names: Collection[str]
-) -> Iterator[LeafDifference]:
-    """Yield the gradients of weights that go other ways where elements are equal.
+) -> Followed:
+    """Compare gradients of weights that differ by what both programs say they are.
+
+    Args:
+        sides: The reference and the candidate.
+        leaves: Of both.
+        results: What they give.
+        names: The candidate's names of these weights.
 
     Raises:
         ProgramError: Elements lack, or a limit is passed.
         DumpFormatError: Elements are damaged.
     """
     if not names or not all(map(_is_smooth, sides)):
-        return
-    ways = list(_differences(sides, leaves, names))
-    if not ways or _spread(sides, leaves, results, ways) < _SHARE:
-        return
-    for way in ways:
-        if _spread(sides, leaves, results, [way]) >= _SHARE:
-            known, found = (side.program.values for side in sides)
-            yield LeafDifference(
-                reference=known[way.pair.reference[0]].name,
-                candidate=found[way.pair.candidate].name,
-                kind=TIED,
-                elements=int(np.count_nonzero(way.gap)),
-                of=way.gap.size,
-                largest=float(np.abs(way.gap).max()) / (way.size or 1.0),
-            )
+        return Followed()
+    every = list(_gradients(sides, leaves))
+    ways = [
+        way
+        for way in every
+        if way.gap.any() and sides[1].program.values[way.pair.candidate].name in names
+    ]
+    if not ways:
+        return Followed()
+    following = _Following(sides, leaves, results)
+    if following.spread(ways) < _SHARE:
+        return Followed(is_known=len(ways) == len(names) and following.has_gradients(every))
+    tied = (way for way in ways if following.spread([way], is_tie=True) >= _SHARE)
+    return Followed(differences=tuple(_difference(sides, way) for way in tied))
+
+
+def _difference(sides: tuple[Side, Side], way: _Way) -> LeafDifference:
+    known, found = (side.program.values for side in sides)
+    return LeafDifference(
+        reference=known[way.pair.reference[0]].name,
+        candidate=found[way.pair.candidate].name,
+        kind=TIED,
+        elements=int(np.count_nonzero(way.gap)),
+        of=way.gap.size,
+        largest=float(np.abs(way.gap).max()) / (way.size or 1.0),
+    )
 
 
 def _is_smooth(side: Side) -> bool:
-    """Return whether gradients of weights follow from the program: nothing is cut off or unknown.
+    """Return whether gradients of weights follow from the program: all of it is known.
 
-    What comes of no weight, as positions computed in ``no_grad``, hands none on in any case.
+    What comes of no weight hands none on in any case.
     """
     lowered, values = side.lowered, side.program.values
     weights = (one.id for one in values if one.kind is LeafKind.PARAMETER)
@@ -74,14 +107,28 @@ def _is_smooth(side: Side) -> bool:
     for node in lowered.nodes:
         if not made.isdisjoint(node.operands):
             made.update(node.outputs)
-    cut = {one.id for one in side.cuts}
+    unknown = {one.id for one in side.cuts} | carrying_gradients(side.recorded)
     return not any(
         lowered.terms.get(value) in made
         for one in side.program.operators
         if one.phase is not Phase.UPDATE
-        and (one.id in cut or one.no_grad or cuts(one) or isinstance(one.keywords.get(READ), float))
+        and (
+            one.id in unknown
+            or (one.no_grad and one.in_place)
+            or isinstance(one.keywords.get(READ), float)
+        )
         for value in one.taken
     )
+
+
+def _stopped(side: Side) -> set[int]:
+    """Return the values that hand no gradient back: detached ones, and those without a graph."""
+    return {
+        value
+        for one in side.program.operators
+        if one.phase is not Phase.UPDATE and (one.no_grad or cuts(one))
+        for value in one.outputs
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +136,28 @@ class _Way:
     """How the two gradients of a weight differ."""
 
     pair: LeafPair
+    known: Array
+    """The reference's, as the candidate's lies."""
     gap: Array
-    """As the candidate's lies."""
-    size: float
-    """Root mean square of the reference's."""
+    """How far the candidate's is from it."""
 
     @property
     def direction(self) -> Array:
         """The difference, with which its own product is 1."""
         return self.gap / float(np.vdot(self.gap, self.gap))
 
+    @property
+    def size(self) -> float:
+        """Root mean square of the reference's."""
+        return float(np.sqrt(np.mean(np.square(self.known))))
 
-def _differences(
-    sides: tuple[Side, Side], leaves: Leaves, names: Collection[str]
-) -> Iterator[_Way]:
-    """Yield how gradients of weights differ."""
+
+def _gradients(sides: tuple[Side, Side], leaves: Leaves) -> Iterator[_Way]:
+    """Yield the gradients of the weights that both sides train."""
     known, found = sides
     for own, pair in leaves.pairs.items():
         value = found.program.values[own]
-        if value.kind is not LeafKind.PARAMETER or value.name not in names:
-            continue
-        if "complex" in value.dtype:
+        if value.kind is not LeafKind.PARAMETER or "complex" in value.dtype:
             continue  # a direction of complex numbers has two parts
         gradient = found.recorded.gradient(own)
         parts = [known.recorded.gradient(one) for one in pair.reference]
@@ -118,73 +166,97 @@ def _differences(
             continue
         wanted = pair.rule.apply(given, value.shape)
         gap = gradient - wanted
-        if np.isfinite(gap).all() and gap.any():
-            size = float(np.sqrt(np.mean(np.square(wanted))))
-            yield _Way(pair, gap, size)
+        if np.isfinite(gap).all():
+            yield _Way(pair, wanted, gap)
 
 
-def _spread(
-    sides: tuple[Side, Side], leaves: Leaves, results: Sequence[Sink], ways: Iterable[_Way]
-) -> float:
-    """Return how far apart the derivatives of both programs are along some ways together.
+class _Following:
+    """Differentiates both programs along directions."""
 
-    Raises:
-        ProgramError: Elements lack, or a limit is passed.
-        DumpFormatError: Elements are damaged.
-    """
-    directions: tuple[dict[int, Array], dict[int, Array]] = {}, {}
-    for way in ways:
-        shapes = [sides[0].program.values[one].shape for one in way.pair.reference]
-        back = way.pair.rule.inverses(shapes, way.gap.shape)
-        if back is None:
-            continue
-        directions[1][way.pair.candidate] = way.direction
-        for one, rule, shape in zip(way.pair.reference, back, shapes, strict=True):
-            directions[0][one] = rule.apply([way.direction], shape)
-    given = leaves.of_reference(*sides), leaves.of_candidate(*sides)
-    found = [
-        _along(sides, which, given[which], directions[which], results, is_first=is_first)
-        for which in (0, 1)
-        for is_first in (False, True)
-    ]
-    known = [one for one in found if one is not None]
-    return max(known) - min(known) if len(known) == len(found) else 0.0
+    def __init__(self, sides: tuple[Side, Side], leaves: Leaves, results: Sequence[Sink]) -> None:
+        self._sides, self._results = sides, results
+        self._given = leaves.of_reference(*sides), leaves.of_candidate(*sides)
+        self._stopped = _stopped(sides[0]), _stopped(sides[1])
 
+    def has_gradients(self, ways: Sequence[_Way]) -> bool:
+        """Return whether both programs have the gradients of the reference, but for rounding.
 
-def _along(
-    sides: tuple[Side, Side],
-    which: int,
-    given: Mapping[int, Leaf],
-    directions: Mapping[int, Array],
-    results: Sequence[Sink],
-    *,
-    is_first: bool,
-) -> float | None:
-    """Return the product of the results' gradients with how they move; None if nobody knows."""
-    sinks = [(sink, _arriving(sides[0], sink)) for sink in results if not sink.others]
-    if all(gradient is None for _, gradient in sinks):
-        sinks = [(sink, np.ones(()) if sink.is_loss else None) for sink, _ in sinks]
-    seen = {
-        sink.candidate if which else sink.reference: (sink, gradient)
-        for sink, gradient in sinks
-        if gradient is not None
-    }
-    moved = derivatives(
-        sides[which].lowered, given, directions, [*seen], is_first=is_first, limits=LIMITS
-    )
-    if moved is None or not seen:
-        return None
-    total = 0.0
-    for value, tangent in moved.items():
-        sink, gradient = seen[value]
-        dense = tangent.dense() if isinstance(tangent, Outer) else tangent
-        if which and sink.rule is not None:
-            gradient = sink.rule.apply([gradient], dense.shape)
-        total += float(np.vdot(gradient, dense))
-    return total if np.isfinite(total) else None
+        Small ones may be nothing but rounding: all of them together count.
+        """
+        size = sum(float(np.vdot(way.known, way.known)) for way in ways)
+        found = self._along([(way, way.known / (size or 1.0)) for way in ways])
+        return found is not None and all(
+            abs(one - 1.0) <= _FOLLOWED for side in found for one in side
+        )
 
+    def spread(self, ways: Sequence[_Way], *, is_tie: bool = False) -> float:
+        """Return how far apart the derivatives of both programs are along some ways together.
 
-def _arriving(reference: Side, sink: Sink) -> Array | None:
-    """Return the gradient that arrived at a result of the reference."""
-    found = reference.recorded.gradient(sink.reference)
-    return None if found is None else found.astype(np.float64)
+        Args:
+            ways: How gradients differ.
+            is_tie: Whether only that counts which the order of equal elements makes in one program.
+        """
+        found = self._along([(way, way.direction) for way in ways])
+        if found is None:
+            return 0.0
+        groups = found if is_tie else [[one for side in found for one in side]]
+        return max(max(group) - min(group) for group in groups)
+
+    def _along(self, ways: Sequence[tuple[_Way, Array]]) -> list[list[float]] | None:
+        """Return the derivatives of each side, with the last and the first of equal elements.
+
+        Raises:
+            ProgramError: Elements lack, or a limit is passed.
+            DumpFormatError: Elements are damaged.
+        """
+        directions: tuple[dict[int, Array], dict[int, Array]] = {}, {}
+        values = self._sides[0].program.values
+        for way, direction in ways:
+            shapes = [values[one].shape for one in way.pair.reference]
+            back = way.pair.rule.inverses(shapes, way.gap.shape)
+            if back is None:
+                continue
+            directions[1][way.pair.candidate] = direction
+            for one, rule, shape in zip(way.pair.reference, back, shapes, strict=True):
+                directions[0][one] = rule.apply([direction], shape)
+        found = [
+            [self._of_side(which, directions[which], is_first=one) for one in (False, True)]
+            for which in (0, 1)
+        ]
+        known = [[one for one in side if one is not None] for side in found]
+        return known if known == found else None
+
+    def _of_side(
+        self, which: int, directions: Mapping[int, Array], *, is_first: bool
+    ) -> float | None:
+        """Return the product of the results' gradients with how they move; None if unknown."""
+        seen = self._arriving(which)
+        moved = derivatives(
+            self._sides[which].lowered, self._given[which], directions, [*seen],
+            stopped=self._stopped[which], is_first=is_first, limits=LIMITS,
+        )  # fmt: skip
+        if moved is None or not seen:
+            return None
+        total = 0.0
+        for value, tangent in moved.items():
+            sink, gradient = seen[value]
+            dense = tangent.dense() if isinstance(tangent, Outer) else tangent
+            if dense.dtype.kind == "c":
+                return None
+            if which and sink.rule is not None:
+                gradient = sink.rule.apply([gradient], dense.shape)
+            total += float(np.vdot(gradient, dense))
+        return total if np.isfinite(total) else None
+
+    def _arriving(self, which: int) -> dict[int, tuple[Sink, Array]]:
+        """Return the gradient that arrived at each result: of losses all, or of what they rest on.
+
+        What a model gives is not all that a loss is made of.
+        """
+        sinks = [one for one in self._results if not one.others]
+        seen = [(one, np.ones(())) for one in sinks if one.is_loss]
+        if not seen:
+            reference = self._sides[0].recorded
+            found = ((one, reference.gradient(one.reference)) for one in sinks)
+            seen = [(one, array.astype(np.float64)) for one, array in found if array is not None]
+        return {(one.candidate if which else one.reference): (one, array) for one, array in seen}

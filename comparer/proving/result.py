@@ -362,6 +362,8 @@ class FunctionComparison:
     """The first value that lost precision."""
     update: UpdateComparison | None = None
     """None where no update was recorded."""
+    is_followed: bool = False
+    """Whether gradients of weights that differ are those of both programs, but for rounding."""
     unjudged: tuple[str, ...] = ()
     """Leaves that differ, and of which it is not known whether they may: they rest on an earlier
     update that was not proven, or the reference keeps no elements of them."""

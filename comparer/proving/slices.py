@@ -19,7 +19,7 @@ from padiff.dumpfile import ProgramError
 from padiff.program import EXACT, execute
 
 from .exchanges import Exchange, Region, Search
-from .executed import LIMITS, is_near
+from .executed import COUNTING, is_near
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -214,7 +214,7 @@ def _gives(
     ends = [*wanted]
     for some in (ends[:1], ends[1:]):  # most exchanges are seen to fail by the first
         try:
-            found = execute(other, known, some, limits=LIMITS)
+            found = execute(other, known, some, limits=COUNTING)
         except ProgramError:
             return False  # an operator takes other elements, such as an index, than it can
         if not all(is_near(found[term], wanted[term]) for term in some):
@@ -234,5 +234,5 @@ def elements_of(
     first = max(lowered.terms, default=0) + 1
     ids = dict(enumerate(sorted(terms), start=first))
     named = replace(lowered, terms={**lowered.terms, **ids})
-    found = execute(named, leaves, ids, limits=LIMITS)
+    found = execute(named, leaves, ids, limits=COUNTING)
     return {ids[id_]: np.asarray(array) for id_, array in found.items()}

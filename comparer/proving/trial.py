@@ -20,7 +20,7 @@ import numpy as np
 from padiff.dumpfile import Phase, ProgramError
 from padiff.program import LAYOUT, OVERWRITE, VOCABULARY, Node, Program, ValueRef, execute, lower
 
-from .executed import LIMITS, is_near
+from .executed import COUNTING, is_near
 from .parting import place_of
 from .pool import MOST_AXES, Pool, is_value, parts_of, plain_word, settings_of, used_of
 from .result import Change, Edit, EditKind, UsedOperator
@@ -98,7 +98,7 @@ class Trial:
         }
         """The reference's terms that these values became."""
         lowered, leaves = repaired.program()
-        own = execute(lowered, leaves, (taken | wanted) - terms.keys(), limits=LIMITS)
+        own = execute(lowered, leaves, (taken | wanted) - terms.keys(), limits=COUNTING)
         known = elements_of(sides[0].lowered, asked.given[0], set(terms.values()))
         plain = sides[1].lowered
         laid = {value: _as_it_lies(plain, value, known[term]) for value, term in terms.items()}
@@ -446,7 +446,7 @@ class Trial:
             lowered = self._lowered(run, known, self.sides[1].recorded.elements)
             if lowered.opaque or lowered.random:
                 return None
-            return execute(lowered, known, wanted, limits=LIMITS)
+            return execute(lowered, known, wanted, limits=COUNTING)
         if any(piece.lowered.random for piece in pieces):
             return None
         if any(piece.lowered.opaque for piece in pieces):
@@ -461,7 +461,7 @@ class Trial:
         for piece, results in reversed(parts):
             if results:
                 given = {value: held[value] for value in piece.taken if value in held}
-                held.update(execute(piece.lowered, given, results, limits=LIMITS))
+                held.update(execute(piece.lowered, given, results, limits=COUNTING))
         return {value: held[value] for value in wanted}
 
     def _reshaped(
@@ -473,7 +473,7 @@ class Trial:
         lowered = self._lowered(run, known, self.sides[1].recorded.elements, repaired)
         if lowered.opaque or lowered.random:
             return None
-        return execute(lowered, known, wanted, limits=LIMITS)
+        return execute(lowered, known, wanted, limits=COUNTING)
 
     def _piece(self, one: Operator) -> _Piece | None:
         """Return an operator lowered by itself, once if it is as recorded; None if it cannot be.

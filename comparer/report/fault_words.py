@@ -211,9 +211,20 @@ def worded_edit(edit: Edit) -> str:
     lacking, own = _apart(_all_used, edit.operators)
     place = edit.candidate or edit.reference
     operator = "the result" if place is None else _short(place.operator)
+    if edit.kind is EditKind.OTHER and edit.changes:
+        return _read_instead(edit.changes[0], operator, own=own, lacking=lacking)
     return _WORDS[edit.kind].format(
         changes=_changes(edit.changes, operator), operator=operator, lacking=lacking, own=own
     )
+
+
+def _read_instead(change: Change, operator: str, *, own: str, lacking: str) -> str:
+    """Return that one side reads a value as it is, of which the other one computes something."""
+    if isinstance(change.found, str):
+        return f"{operator} reads {_short(change.found)} where the reference has {lacking}"
+    if isinstance(change.known, str):
+        return f"{own} where the reference reads {_short(change.known)}"
+    return f"{own} where the reference has {lacking}"
 
 
 def worded_call(operator: Listed) -> str:

@@ -119,6 +119,12 @@ class ProgramRecorder:
     """Whether a tensor was met that is spread over processes."""
     is_paused = False
     """Whether what runs is no part of the step."""
+    _is_updating = False
+    """Whether the operator that is being recorded belongs to the update."""
+    holes = 0
+    """Floating-point values that came from nowhere."""
+    failure = ""
+    """Why the program ended before the step did; it is left out then."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -178,18 +184,14 @@ class ProgramRecorder:
         """Leaves met outside all modules, by the identity of the tensor: it may be a weight."""
         self._watched: dict[int, tuple[int, ...] | None] = {}
         """Values whose gradient is awaited, with its shape where they are spread over processes."""
+        self._unreached: set[int] = set()
+        """Values that operators of the forward pass made, and that await their first gradient."""
         self._is_closed = self._has_gradients = self._is_building = False
-        self._is_updating = False
-        """Whether the operator that is being recorded belongs to the update."""
         self._followed = Followed(taken, self._memory_of, self._is_made)
         self._pending: set[int] = set()
         """Values that a collective is still making: stored when something takes them."""
         self._bare: set[int] = set()
         """Values of the update of which nothing is stored."""
-        self.holes = 0
-        """Floating-point values that came from nowhere."""
-        self.failure = ""
-        """Why the program ended before the step did; it is left out then."""
         writer.add_program(self._builder)
 
     def watch(self) -> AbstractContextManager[object]:
@@ -473,10 +475,26 @@ class ProgramRecorder:
             return True
         # Between the last backward pass and the next step: clipping, the optimizer, and much else.
         is_outside = self._current_call() is None
+        if self._has_gradients and is_outside and self._reads_unreached(args, kwargs):
+            self.go_on()
         if self._is_again and is_outside and not self._has_gradients:
             self._has_gradients = self._is_of_update(args, kwargs, by_gradient=True)
         self._is_updating = self._has_gradients and is_outside
         return self._is_updating and not self._is_of_update(args, kwargs)
+
+    def _reads_unreached(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether an operator reads what no backward pass has reached: another one follows.
+
+        So the loss of a generator rests on what it made ahead of the discriminator's update.
+        """
+        if not self._unreached or self._operators.mode() & Mode.NO_GRAD:
+            return False
+        given = _tensors_in((*args, *kwargs.values()), self._adapter.is_tensor)
+        found = ((one, self._live.get(id(one))) for one in map(self._local, given))
+        return any(
+            entry is not None and entry.reference() is one and entry.value in self._unreached
+            for one, entry in found
+        )
 
     # -- the update
 
@@ -735,6 +753,8 @@ class ProgramRecorder:
                 self._keep(other, value, self.stamp(other), stored, None)
             return value
         self._watch_gradient(value, whole, tensor)
+        if value in self._watched:
+            self._unreached.add(value)
         return value
 
     def _watch_gradient(self, value: int, tensor: Tensor, own: Tensor) -> None:
@@ -746,6 +766,7 @@ class ProgramRecorder:
     def _arrived(self, value: int, gradient: Tensor) -> None:
         if self._is_closed or self._is_deriving:
             return
+        self._unreached.discard(value)
         with self._lock:  # outside, torch would pass each look at the gradient on as a call
             if not self._is_recordable(gradient):
                 return

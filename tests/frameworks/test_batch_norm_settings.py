@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -62,3 +63,21 @@ def test_no_scale_is_missing_where_the_momentum_differs(tmp_path: Path, momentum
     said = [line for one in found.origins for line in one.evidence]
     assert said
     assert not [line for line in said if "times the reference" in line]
+
+
+@pytest.mark.filterwarnings("ignore:When training")
+def test_a_momentum_that_a_kernel_takes_in_float32_is_told_by_its_name(tmp_path: Path) -> None:
+    net, port = nn.BatchNorm1d(4), paddle.nn.BatchNorm1D(4, momentum=0.1)
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    pairs: list[tuple[str, Any, Any]] = [
+        ("reference", net, x),
+        ("candidate", port, paddle.to_tensor(x.numpy())),
+    ]
+    for name, model, data in pairs:
+        with padiff.record(model, name=name, out=tmp_path):
+            (model(data) * data).mean().backward()
+
+    found = padiff.compare(tmp_path / "reference", tmp_path / "candidate")
+
+    assert found.first is not None
+    assert found.first.cause.startswith("proved: momentum of batch_norm: ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -85,3 +86,31 @@ def test_the_same_row_on_both_sides_is_a_match(form: str, tmp_path: Path) -> Non
     one, two = (_record(_Words(1, form=form), tmp_path / name) for name in ("one", "two"))
 
     assert padiff.compare(one, two)
+
+
+class _Port(paddle.nn.Layer):
+    """The same in Paddle, with its scores scaled."""
+
+    def __init__(self, padding: int, scale: float) -> None:
+        super().__init__()
+        self.words = paddle.nn.Embedding(7, 6, padding_idx=padding)
+        self.norm = paddle.nn.LayerNorm(6)
+        self.scale = scale
+
+    def forward(self, ids: Any) -> Any:  # noqa: ANN401 - untyped framework
+        made = self.norm(paddle.nn.functional.sigmoid(self.words(ids)))
+        return made @ self.words.weight.T * self.scale
+
+
+def test_a_row_that_both_frameworks_hold_is_no_fault_beside_another_one(tmp_path: Path) -> None:
+    net, port = _Words(1, form="tied"), _Port(1, scale=0.5)
+    with torch.no_grad():
+        net.words.weight[1] = 0.0
+    padiff.assign_weight(net, port)
+    with padiff.record(port, name="port", out=tmp_path) as recorder:
+        made = port(paddle.to_tensor(IDS.numpy()))
+        (made * paddle.linspace(-1, 1, made.numel()).reshape(made.shape)).sum().backward()
+
+    found = padiff.compare(_record(net, tmp_path / "net"), recorder.path)
+
+    assert [one.cause.split(";")[0] for one in found.origins] == ["proved: too much: __mul__(0.5)"]

@@ -60,7 +60,8 @@ class _Padded(nn.Module):
 
 def _recorded(folder: Path, name: str, model: nn.Module, x: torch.Tensor = X) -> Path:
     with padiff.record(model, name=name, out=folder):
-        model(x).square().mean().backward()
+        made = model(x)
+        (made.sum() if isinstance(model, _Matched) else made.square().mean()).backward()
     return folder / name
 
 
@@ -134,3 +135,66 @@ def test_a_pool_of_zeros_behind_an_activation_changes_nothing(tmp_path: Path) ->
     result = padiff.compare(reference, tmp_path / "candidate")
 
     assert result.verdict is Verdict.MATCH
+
+
+class _Matched(nn.Module):
+    """Compares what a layer makes of one input with what it makes of another one, as features are.
+
+    Beside them stand terms of which a gradient in float32 is left or not, as they are added up.
+    """
+
+    def __init__(self, cut: str, *, is_reversed: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.scale = nn.Linear(3, 4), nn.Parameter(torch.ones(4))
+        self.cut = cut
+        self.factors = [3e7, -3e7, 0.1][:: -1 if is_reversed else 1]
+
+    def aim(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor
+        if self.cut == "no_grad":
+            with torch.no_grad():
+                found = self.layer(x).tanh()
+        elif self.cut == "detach":
+            found = self.layer(x).tanh().detach()
+        else:
+            twice = (2 * self.layer(x)).exp()
+            found = (twice - 1) / (twice + 1)
+        return found
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        apart = self.aim(x) - self.layer(x + 1).tanh()
+        one, two, three = (self.scale * factor for factor in self.factors)
+        found: torch.Tensor = apart.square() + (one + two + three)
+        return found
+
+
+def test_what_is_cut_off_in_another_way_leaves_other_gradients_to_rounding(tmp_path: Path) -> None:
+    nets = _Matched("detach"), _Matched("no_grad", is_reversed=True)
+    reference, candidate = (
+        _recorded(tmp_path, name, net)
+        for name, net in zip(("reference", "candidate"), nets, strict=True)
+    )
+    gradients = [net.scale.grad for net in nets]
+    assert gradients[0] is not None
+    assert gradients[1] is not None
+    assert (gradients[0] - gradients[1]).abs().min() > 0.5 * gradients[0].abs().max()
+
+    result = padiff.compare(reference, candidate)
+
+    assert result.verdict is Verdict.MATCH
+
+
+def test_what_only_another_form_cuts_off_is_no_rounding(tmp_path: Path) -> None:
+    reference = _recorded(tmp_path, "reference", _Matched("detach"))
+    candidate = _recorded(tmp_path, "candidate", _Matched("none", is_reversed=True))
+
+    result = padiff.compare(reference, candidate)
+
+    (step,) = result.steps
+    assert step.executed is not None
+    assert step.executed.function.answer is Answer.SAME
+    assert not step.executed.function.is_followed
+    names = {one.pair.end.address.name for one in step.divergences}
+    assert {"layer.weight", "layer.bias"} <= names
+    assert result.verdict is Verdict.DIVERGED

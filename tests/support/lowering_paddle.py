@@ -667,6 +667,17 @@ CASES: dict[str, tuple[str, ...]] = {
     "segment_pool": tuple(
         f"f(5, 3), t([0, 0, 1, 3, 3]), '{how}'" for how in ("SUM", "MEAN", "MAX", "MIN")
     ),
+    "send_u_recv": tuple(
+        f"f(4, 3), t([0, 1, 3, 3]), t([1, 1, 3, 0]), '{how}', [0]"
+        for how in ("SUM", "MEAN", "MAX", "MIN")
+    ),
+    "send_ue_recv": tuple(
+        f"f(4, 3), f(4, {width}), t([0, 1, 3, 3]), t([1, 1, 3, 0]), '{how}', '{reduce}', [0]"
+        for width, how, reduce in ((3, "ADD", "SUM"), (3, "MUL", "MAX"), (1, "MUL", "MEAN"))
+    ),
+    "send_uv": tuple(
+        f"f(4, 3), f(5, 3), t([0, 1, 3, 3]), t([1, 4, 3, 0]), '{how}'" for how in ("ADD", "MUL")
+    ),
     # with an ignored class, or places, means and sums of Paddle 3.3 write beyond their memory
     "nll_loss": (
         "f(6, 4), i(4, 6), None, -100, 'mean'",

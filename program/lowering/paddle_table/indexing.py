@@ -14,10 +14,10 @@ from padiff.program.primitives import Kind
 
 
 def _embedding(b: Builder, a: Arguments) -> Term:
-    """Look rows up; the one that stands for padding is zero, whatever the weight holds."""
-    result = b("take", a.weight, a.x, axis=0)
+    """Look rows up; the one that stands for padding is zero, and gets no gradient."""
     if a.padding_idx == -1:
-        return result
+        return b("take", a.weight, a.x, axis=0)
+    result = b("take", a.weight, a.x, axis=0, held=a.padding_idx)
     return b("where", s.unsqueeze(b, b("equal", a.x, a.padding_idx), -1), 0.0, result)
 
 
@@ -108,20 +108,48 @@ def _shard_index(b: Builder, a: Arguments) -> Term:
 
 def _segments(b: Builder, a: Arguments) -> Result:
     """Reduce the rows of each segment; segments without rows are zero."""
-    shape = b.expected[0].shape
-    start = {"SUM": 0.0, "MEAN": 0.0, "MAX": -math.inf, "MIN": math.inf}[a.pooltype]
-    reduce = {"SUM": "add", "MEAN": "add", "MAX": "amax", "MIN": "amin"}[a.pooltype]
-    if a.x.kind is not Kind.FLOAT:
-        raise NotLoweredError("integers")
-    total = b("put", s.filled(b, shape, start, Kind.FLOAT), a.x, a.segment_ids, reduce=reduce)
-    ones = s.filled(b, a.segment_ids.shape, 1.0, Kind.FLOAT)
-    zeros = s.filled(b, shape[:1], 0.0, Kind.FLOAT)
-    count = b("put", zeros, ones, a.segment_ids, reduce="add")
-    count = s.reshape(b, count, (-1, *[1] * (len(shape) - 1)))
-    if a.pooltype == "MEAN":
-        total = total / b("maximum", count, 1.0)
-    result = b("where", b("equal", count, 0.0), 0.0, total)
+    result = _reduced(b, a.x, a.segment_ids, a.pooltype)
     return [result, *[None] * (len(b.expected) - 1)]
+
+
+def _reduced(b: Builder, rows: Term, places: Term, how: str) -> Term:
+    """Reduce the rows that go to each place; places without rows are zero."""
+    shape = b.expected[0].shape
+    start = {"SUM": 0.0, "MEAN": 0.0, "MAX": -math.inf, "MIN": math.inf}[how]
+    reduce = {"SUM": "add", "MEAN": "add", "MAX": "amax", "MIN": "amin"}[how]
+    if rows.kind is not Kind.FLOAT:
+        raise NotLoweredError("integers")
+    total = b("put", s.filled(b, shape, start, Kind.FLOAT), rows, places, reduce=reduce)
+    ones = s.filled(b, places.shape, 1.0, Kind.FLOAT)
+    count = b("put", s.filled(b, shape[:1], 0.0, Kind.FLOAT), ones, places, reduce="add")
+    count = s.reshape(b, count, (-1, *[1] * (len(shape) - 1)))
+    if how == "MEAN":
+        total = total / b("maximum", count, 1.0)
+    return b("where", b("equal", count, 0.0), 0.0, total)
+
+
+_MESSAGES = {"ADD": "add", "MUL": "mul"}
+"""Differences and quotients reach the kernel as sums and products."""
+
+
+def _received(b: Builder, a: Arguments) -> Result:
+    """Send rows along edges, and reduce them where they go."""
+    sent = b("take", a.x, a.src_index, axis=0)
+    result = _reduced(b, sent, a.dst_index, a.reduce_op)
+    return [result, *[None] * (len(b.expected) - 1)]
+
+
+def _received_with_edges(b: Builder, a: Arguments) -> Result:
+    """Send rows along edges, each with what the edge holds, and reduce them where they go."""
+    sent = b(_MESSAGES[a.message_op], b("take", a.x, a.src_index, axis=0), a.y)
+    result = _reduced(b, sent, a.dst_index, a.reduce_op)
+    return [result, *[None] * (len(b.expected) - 1)]
+
+
+def _sent(b: Builder, a: Arguments) -> Term:
+    """Join the rows at both ends of each edge."""
+    ends = b("take", a.x, a.src_index, axis=0), b("take", a.y, a.dst_index, axis=0)
+    return b(_MESSAGES[a.message_op], *ends)
 
 
 ROWS: tuple[Row, ...] = (
@@ -148,6 +176,10 @@ ROWS: tuple[Row, ...] = (
     row("multiplex", "inputs, index", _multiplex),
     row("shard_index", "input, index_num, nshards, shard_id, ignore_value=-1", _shard_index),
     row("segment_pool", "x, segment_ids, pooltype='SUM'", _segments),
+    row("send_u_recv", "x, src_index, dst_index, reduce_op='SUM', out_size=(0,)", _received),
+    row("send_ue_recv", "x, y, src_index, dst_index, message_op, reduce_op, out_size=(0,)",
+        _received_with_edges),
+    row("send_uv", "x, y, src_index, dst_index, message_op='ADD'", _sent),
     row("masked_select", "x, mask", _masked_select),
     row("one_hot", "x, num_classes", _one_hot),
 )  # fmt: skip

@@ -128,9 +128,45 @@ def shared(leaves: Mapping[str, Term]) -> Term:
     return leaves["rows"].builder("log_softmax", leaves["rows"], axis=1)
 
 
+def transformed(leaves: Mapping[str, Term]) -> Term:
+    build, rows = leaves["rows"].builder, leaves["rows"]
+    waves = build("fourier", rows, axis=2, inverse=False)
+    turned = build("conj", waves) * waves
+    return build("cast", turned, kind="float") + build("real", waves) * build("imag", waves)
+
+
+def convolved_by_itself(leaves: Mapping[str, Term]) -> Term:
+    build, rows = leaves["rows"].builder, leaves["rows"]
+    image = build("reshape", rows, shape=(1, 2, 3, 4))
+    kernel = build("reshape", rows * rows, shape=(4, 2, 3, 1))
+    return build("convolution", image, kernel, **_MOVES)
+
+
+def written(leaves: Mapping[str, Term]) -> Term:
+    build, rows = leaves["rows"].builder, leaves["rows"]
+    places = build("literal", values=(1, 0, 1), shape=(3,), kind="int")
+    source = build("reshape", build("slice", rows, axis=0, start=0, stop=1, step=1), shape=(3, 4))
+    into = build("slice", rows * rows, axis=1, start=0, stop=1, step=1)
+    base = build("reshape", into, shape=(2, 4))
+    return build("sub", 3, build("put", base, source, places, reduce="add"))
+
+
 @pytest.mark.parametrize(
     "make",
-    [squared, activated, attended, normalized, several, chosen, of_functions, raised, shared],
+    [
+        transformed,
+        convolved_by_itself,
+        written,
+        squared,
+        activated,
+        attended,
+        normalized,
+        several,
+        chosen,
+        of_functions,
+        raised,
+        shared,
+    ],
 )
 def test_the_derivative_is_the_central_difference(
     make: Callable[[Mapping[str, Term]], Term],
@@ -213,3 +249,16 @@ def test_what_does_not_depend_on_a_value_has_no_derivative_by_it() -> None:
     program, result = lowered(SHAPES, squared)
 
     assert derivative(program, drawn(SHAPES, 1), 1, Outer(np.ones(5), np.ones(4)), result) is None
+
+
+def test_what_is_stopped_counts_as_constant() -> None:
+    program, result = lowered(
+        {"rows": (2, 3), "aim": (2, 3)}, lambda leaves: leaves["rows"] * leaves["aim"]
+    )
+    rows, aim = np.arange(6.0).reshape(2, 3), np.ones((2, 3)) * 2.0
+
+    found = derivatives(
+        program, {0: rows, 1: aim}, {0: np.ones((2, 3))}, [result], stopped=[result]
+    )
+
+    assert found == {}

@@ -69,7 +69,7 @@ def test_executions_that_know_of_each_other_make_the_errors_that_each_makes_alon
         assert np.array_equal(alone[0], found[0])
         assert (found[0] != result).all()
 
-    assert known.sizes[2].shape == (4,)
+    assert known.sizes[2, (4,)].shape == (4,)
     assert known.fractional == {(2, -1)}
 
 

@@ -1,0 +1,83 @@
+"""A step with two losses, each with an update of its own: a discriminator's and a generator's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+import padiff
+from padiff.comparer import Verdict
+from padiff.comparer.proving import Answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS = 3
+
+
+class _Pair(nn.Module):
+    """A generator, and what judges it outside its forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.generator, self.judge = nn.Linear(3, 4), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.generator(x).tanh()
+        return found
+
+
+def _record(folder: Path, name: str, *, weight: float = 2.0, is_other: bool = False) -> Path:
+    """Train, perhaps with products that are taken in another order."""
+    net = _Pair()
+    ours = torch.optim.SGD(net.generator.parameters(), lr=1e-3)
+    others = torch.optim.SGD(net.judge.parameters(), lr=1e-3)
+    random = torch.Generator().manual_seed(1)
+    with padiff.record(net, name=name, out=folder) as recorder:
+        for _ in range(STEPS):
+            x, aim = (torch.randn(5, size, generator=random) for size in (3, 4))
+            made = net(x)
+            others.zero_grad()
+            (net.judge(aim) - net.judge(made.detach())).mean().backward()
+            others.step()
+            ours.zero_grad()
+            apart = (made - aim).square()
+            near = apart * (aim * 0.3) if is_other else apart * aim * 0.3
+            (near.mean() * weight - net.judge(made).mean()).backward()
+            ours.step()
+            recorder.step()
+    assert recorder.path is not None
+    return recorder.path
+
+
+def test_a_loss_behind_another_ones_update_is_part_of_the_program(tmp_path: Path) -> None:
+    assert padiff.audit(_record(tmp_path, "net"))
+
+
+def test_gradients_that_were_cleared_between_two_updates_are_none_of_the_step(
+    tmp_path: Path,
+) -> None:
+    reference = _record(tmp_path, "reference")
+
+    result = padiff.compare(reference, _record(tmp_path, "candidate", is_other=True))
+
+    functions = [step.executed.function for step in result.steps if step.executed is not None]
+    assert [one.unjudged for one in functions] == [()] * STEPS
+    assert [one.answer for one in functions] == [Answer.SAME] * STEPS
+    assert result.verdict is Verdict.MATCH
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_loss_that_is_weighed_otherwise_is_named(is_other: bool, tmp_path: Path) -> None:
+    reference = _record(tmp_path, "reference")
+
+    result = padiff.compare(
+        reference, _record(tmp_path, "candidate", weight=2.5, is_other=is_other)
+    )
+
+    assert result.first is not None
+    assert result.first.cause.split(";")[0] == "proved: other of mul: 2.5 where the reference has 2"
