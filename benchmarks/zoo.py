@@ -162,7 +162,8 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def _recorded(folder: Path, side: str, model: Model, inputs: Inputs) -> Path:
+def recorded(folder: Path, side: str, model: Model, inputs: Inputs) -> Path:
+    """Record a forward and backward pass; returns where the dump is."""
     torch.manual_seed(1)
     with padiff.record(model, name=side, out=folder, overwrite=True) as recorder:
         model(**inputs)[0].float().square().mean().backward()
@@ -184,7 +185,7 @@ def outcomes(
             one.config.use_cache = False  # a cache is nothing that can be exported
         models[1] = _exported(models[1], inputs)
     known, found = (
-        _recorded(folder, side, model, inputs)
+        recorded(folder, side, model, inputs)
         for side, model in zip(("reference", "candidate"), models, strict=True)
     )
     told = str(padiff.compare(known, found)).partition("\n")[0]
@@ -198,7 +199,7 @@ def outcomes(
         if places:
             path, module = draw.choice(places)
             fault.plant(module)
-            found = _recorded(folder, "candidate", candidate.to(dtype), inputs)
+            found = recorded(folder, "candidate", candidate.to(dtype), inputs)
             told = str(padiff.compare(known, found)).partition("\n")[0]
             print(f"{name}, {kind} at {path}: {told}", flush=True)
             is_told = path in told and any(word in told for word in fault.words)
