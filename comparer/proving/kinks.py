@@ -179,15 +179,18 @@ class _Following:
         self._stopped = _stopped(sides[0]), _stopped(sides[1])
 
     def has_gradients(self, ways: Sequence[_Way]) -> bool:
-        """Return whether both programs have the gradients of the reference, but for rounding.
+        """Return whether both programs have the gradients of both sides, but for rounding.
 
         Small ones may be nothing but rounding: all of them together count.
         """
-        size = sum(float(np.vdot(way.known, way.known)) for way in ways)
-        found = self._along([(way, way.known / (size or 1.0)) for way in ways])
-        return found is not None and all(
-            abs(one - 1.0) <= _FOLLOWED for side in found for one in side
-        )
+        recorded = [way.known for way in ways], [way.known + way.gap for way in ways]
+        for gradients in recorded:
+            size = sum(float(np.vdot(one, one)) for one in gradients) or 1.0
+            along = zip(ways, (one / size for one in gradients), strict=True)
+            found = self._along([*along])
+            if found is None or any(abs(one - 1.0) > _FOLLOWED for side in found for one in side):
+                return False
+        return True
 
     def spread(self, ways: Sequence[_Way], *, is_tie: bool = False) -> float:
         """Return how far apart the derivatives of both programs are along some ways together.
