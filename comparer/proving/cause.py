@@ -21,7 +21,7 @@ from .result import EditKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from padiff.program import Leaf
+    from padiff.program import Leaf, Site
 
     from .alignment import Alignment, Likeness
     from .exchanged import Made
@@ -153,17 +153,29 @@ def _merged(
 
 def _forms_of(edit: Edit) -> list[str]:
     """Return what an edit changes, with the modules of its operators, and with their lines."""
-    places = edit.reference, edit.candidate
-    has_place = [bool(own) or not any(edit.operators) for own in edit.operators]
-    sites = [one and one.site for one, has in zip(places, has_place, strict=True) if has]
+    ends = zip((edit.reference, edit.candidate), edit.operators, strict=True)
+    meant = [place for place, own in ends if own or not any(edit.operators)]
+    lines = [place and _line_of(place) for place in meant]
     plain = [[replace(one, module="") for one in those] for those in edit.operators]
     forms = [repr((edit.changes, edit.operators))]
-    if None not in sites and any(edit.operators):
-        forms.append(repr((edit.changes, plain, sites)))
-    if None not in sites and edit.changes and all(map(_order_of, edit.changes)):
+    if all(lines) and any(edit.operators):
+        forms.append(repr((edit.changes, plain, lines)))
+    if all(lines) and edit.changes and all(map(_order_of, edit.changes)):
         orders = [(one.name, _order_of(one)) for one in edit.changes]
-        forms.append(repr((orders, plain, sites)))
+        forms.append(repr((orders, plain, lines)))
     return forms
+
+
+def _line_of(place: Place) -> tuple[Site, str] | None:
+    """Return the line of a place, with the name of the module where that is none of its own code.
+
+    A line of a norm is that of all norms; one that calls two layers is of the one and the other.
+    """
+    if place.site is None:
+        return None
+    function = place.site.function
+    is_own = "." not in function or function.startswith(f"{place.class_name}.")
+    return place.site, "" if is_own else place.module.rpartition(".")[2]
 
 
 def _order_of(change: Change) -> list[int]:

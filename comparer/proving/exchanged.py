@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
+from padiff.program import LAYOUT
 
 from .exchanges import Region
 from .executed import Runs, is_near
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
+_FORMAL = LAYOUT | {"full", "literal"}
+"""Primitives that compute nothing of elements."""
 _PER_PRIMITIVE = 1 << 11
 """Elements whose computing takes as long as a primitive does before it computes any."""
 
@@ -207,6 +211,32 @@ class Exchanged:
         for one in exchanges:
             again.make(one, first.numbers)
         return again
+
+    def are_one(self, runs: Sequence[Exchange]) -> bool:
+        """Return whether exchanges of runs of one line are of one mistake: all needed, and alike.
+
+        What is right in some runs, or wrong in another way, is no fault of the line.
+        """
+        numbers = self.numbers()
+        forms = [self._primitives(one, numbers) for one in runs]
+        return all(one == forms[0] for one in forms) and [*self.needed(runs)] == runs
+
+    def _primitives(self, exchange: Exchange, numbers: Sequence[int]) -> Counter[tuple[int, str]]:
+        """Count what makes both terms of an exchange of what both programs have, by side.
+
+        How it lies is another matter in each run, and so are numbers such as the count of a mean.
+        """
+        reference, found = self.numbering.reference, Counter[tuple[int, str]]()
+        for which, (lowered, term, mine, others) in enumerate((
+            (self.sides[0].lowered, exchange.reference, reference, numbers),
+            (self.lowered, exchange.candidate, numbers, reference),
+        )):  # fmt: skip
+            common = set(others)
+            known = {one for one, number in enumerate(mine) if number in common}
+            places = lowered.behind([term], known=known)
+            names = (lowered.nodes[place].primitive for place in places)
+            found.update((which, name) for name in names if name not in _FORMAL)
+        return found
 
     def needed(self, exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
         """Yield those that put other elements in the place of what the candidate has there."""

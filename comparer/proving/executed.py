@@ -85,7 +85,7 @@ class Runs:
         sinks: Sequence[Sink],
         executed: tuple[Mapping[int, Leaf], Mapping[int, Leaf]] = ({}, {}),
         *,
-        limits: Limits = COUNTING,
+        limits: Limits | None = None,
     ) -> None:
         """Execute them.
 
@@ -95,13 +95,13 @@ class Runs:
             sinks: The results.
             executed: Values that were made of these leaves before. What needs them starts there,
                 but for random errors, which begin at the leaves.
-            limits: Of each execution.
+            limits: Of each execution; None lets searches find other numbers of elements.
 
         Raises:
             ProgramError: Elements lack, or a limit is passed.
             DumpFormatError: Elements are damaged.
         """
-        self._sides, self._limits = sides, limits
+        self._sides, self._limits = sides, limits or COUNTING
         self._given: tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
         self._given = {**executed[0], **given[0]}, {**executed[1], **given[1]}
         self._wanted = _values(sinks)

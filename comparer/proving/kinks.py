@@ -80,7 +80,8 @@ def follow_gradients(
     following = _Following(sides, leaves, results)
     if following.spread(ways) < _SHARE:
         return Followed(is_known=len(ways) == len(names) and following.has_gradients(every))
-    tied = (way for way in ways if following.spread([way], is_tie=True) >= _SHARE)
+    is_cut = following.is_cut  # then another gradient need not be one of equal elements
+    tied = (way for way in ways if following.spread([way], is_tie=is_cut) >= _SHARE)
     return Followed(differences=tuple(_difference(sides, way) for way in tied))
 
 
@@ -177,6 +178,8 @@ class _Following:
         self._sides, self._results = sides, results
         self._given = leaves.of_reference(*sides), leaves.of_candidate(*sides)
         self._stopped = _stopped(sides[0]), _stopped(sides[1])
+        self.is_cut = any(self._stopped)
+        """Whether one of them cuts gradients off."""
 
     def has_gradients(self, ways: Sequence[_Way]) -> bool:
         """Return whether both programs have the gradients of both sides, but for rounding.

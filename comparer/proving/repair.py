@@ -298,8 +298,8 @@ class Repair(Exchanged):
         runs = self._in_all_runs(exchange, self.made[place].lowered)
         if not self.suffice(runs, place, agree):
             return False
-        if len(runs) > 1 and [*self.with_others(runs, place).needed(runs)] != runs:
-            return False  # what is right in some runs is no fault of the line
+        if len(runs) > 1 and not self.with_others(runs, place).are_one(runs):
+            return False
         self.remake(place, runs)
         self._repeated = sum(one.size for one in runs[1:])
         return True

@@ -110,6 +110,7 @@ class Trial:
         """What the operators as they are make; empty until that is known."""
         self._leaves: dict[int, Value] = {}
         self._pieces: dict[int, _Piece | None] = {}
+        self._is_misfit = self._is_reshaping = False
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -135,11 +136,23 @@ class Trial:
             self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
         most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
         pool = Pool(self.sides, before)
-        for changed, edit in islice(self._each(pool, before[0]), most):
+        for changed, edit in self._each_shape(islice(self._each(pool, before[0]), most)):
             made = self._run(changed)
             if made is not None and self._is_wanted(made):
                 return self._too_much(changed, edit, pool) or edit
         return self._factor(found, before[0])
+
+    def _each_shape(
+        self, tries: Iterable[tuple[list[Operator], Edit]]
+    ) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield tries, and those once more at the end that make other shapes than were recorded."""
+        misfits = []
+        for one in tries:
+            self._is_misfit = False
+            yield one
+            misfits += [one] if self._is_misfit else []
+        self._is_reshaping = True
+        yield from misfits
 
     def _too_much(self, changed: Sequence[Operator], edit: Edit, pool: Pool) -> Edit | None:
         """Return that an operator is too much, if that does what another argument of it does.
@@ -450,7 +463,8 @@ class Trial:
         if any(piece.lowered.random for piece in pieces):
             return None
         if any(piece.lowered.opaque for piece in pieces):
-            return self._reshaped(run, known, wanted)
+            self._is_misfit = True
+            return self._reshaped(run, known, wanted) if self._is_reshaping else None
         needed = {*wanted}
         parts: list[tuple[_Piece, list[int]]] = []
         for one, piece in zip(reversed(run), reversed(pieces), strict=True):

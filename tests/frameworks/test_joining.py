@@ -65,7 +65,7 @@ def compared(
 @pytest.fixture
 def _only_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no more be executed than a piece needs."""
-    monkeypatch.setattr(executed, "LIMITS", Limits(work=2 * PIECE))
+    monkeypatch.setattr(executed, "COUNTING", Limits(work=2 * PIECE, counts_anew=True))
 
 
 @pytest.mark.usefixtures("_only_pieces")
