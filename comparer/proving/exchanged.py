@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import ProgramError
@@ -215,11 +216,16 @@ class Exchanged:
     def are_one(self, runs: Sequence[Exchange]) -> bool:
         """Return whether exchanges of runs of one line are of one mistake: all needed, and alike.
 
-        What is right in some runs, or wrong in another way, is no fault of the line.
+        What is right in some runs, or wrong in another way, is no fault of the line. A loop that
+        the other side has in one operator goes on from run to run: by the same each time.
         """
         numbers = self.numbers()
-        forms = [self._primitives(one, numbers) for one in runs]
-        return all(one == forms[0] for one in forms) and [*self.needed(runs)] == runs
+        ordered = sorted(runs, key=lambda run: run.candidate)
+        forms = [self._primitives(one, numbers) for one in ordered]
+        steps = [(after - before, before - after) for before, after in pairwise(forms)]
+        is_loop = len(steps) > 1 or not any(map(any, steps))
+        is_alike = all(one == steps[0] for one in steps)
+        return is_loop and is_alike and [*self.needed(runs)] == runs
 
     def _primitives(self, exchange: Exchange, numbers: Sequence[int]) -> Counter[tuple[int, str]]:
         """Count what makes both terms of an exchange of what both programs have, by side.
