@@ -97,8 +97,9 @@ def _exchanged(node: ast.Call, _draw: random.Random) -> ast.AST | None:
 
 
 def _keyword_left_out(node: ast.Call, draw: random.Random) -> ast.AST | None:
-    if not node.keywords:
-        return None
+    is_class = isinstance(node.func, ast.Name) and node.func.id[0].isupper()
+    if is_class or not node.keywords:
+        return None  # what a model gives by a name is not there then
     gone = draw.choice(node.keywords)
     return ast.Call(node.func, node.args, [one for one in node.keywords if one is not gone])
 
@@ -208,21 +209,26 @@ def _with_source(model: Model, tree: ast.Module) -> Model:
 
 
 def _results(model: Model, inputs: Inputs) -> list[torch.Tensor]:
-    """Return the first result and all gradients."""
+    """Return all results and gradients; these of the first result."""
     torch.manual_seed(1)
     model.zero_grad()
-    first = model(**inputs)[0]
-    first.float().square().mean().backward()
+    output = model(**inputs)
+    output[0].float().square().mean().backward()
+    results = [one.detach() for one in output.values() if isinstance(one, torch.Tensor)]
     gradients = [one.grad for one in model.parameters()]
-    made = [first.detach(), *(torch.zeros(()) if one is None else one for one in gradients)]
     model.zero_grad()
-    return made
+    return [*results, *(torch.zeros(()) if one is None else one for one in gradients)]
 
 
 def _distance(known: Sequence[torch.Tensor], found: Sequence[torch.Tensor]) -> float:
-    """Return the largest difference over the size of what differs; infinity for other shapes."""
+    """Return the largest difference over the size of what differs; infinity for other shapes.
+
+    Of what is not finite nobody says what it should be: nan.
+    """
     largest = 0.0
     for one, two in zip(known, found, strict=True):
+        if not torch.isfinite(two).all():
+            return float("nan")
         if one.shape != two.shape:
             return float("inf")
         size = float(one.abs().max()) if one.numel() else 0.0
@@ -253,8 +259,9 @@ def outcomes(name: str, folder: Path, count: int) -> Iterator[str]:
         report = padiff.compare(known, found).report(width=240)
         first = report.partition("\n")[0]
         is_told = any(f"{Path(file).name}:{line}" in report for line in mutant.lines)
-        print(f"{name}, {mutant.what}: {first}"[:300], flush=True)
-        yield _word(distance, is_match=first.startswith("MATCH"), is_told=is_told)
+        word = _word(distance, is_match=first.startswith("MATCH"), is_told=is_told)
+        print(f"{name}: {word}: {first[:60]}: {mutant.what}"[:300], flush=True)
+        yield word
         left -= 1
         if not left:
             return
