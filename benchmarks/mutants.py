@@ -14,19 +14,16 @@ import ast
 import copy
 import random
 import sys
-import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import CONFIG_MAPPING
 
 import padiff
 
-from .zoo import build, inputs_of, recorded
+from .zoo import build, count_outcomes, inputs_of, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -280,17 +277,7 @@ def _main() -> int:
     parser.add_argument("types", nargs="*", help="of transformers; all")
     parser.add_argument("--each", type=int, default=3, help="mutants of each type")
     chosen = parser.parse_args()
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="padiff-mutants-") as folder:
-        for name in chosen.types or sorted(CONFIG_MAPPING.keys()):
-            try:
-                counts.update(outcomes(name, Path(folder), chosen.each))
-            except padiff.PadiffError:
-                raise
-            except Exception as error:  # transformers raises anything where a size does not fit
-                counts["left out: it is not built so small"] += 1
-                print(f"{name}: left out: {type(error).__name__}: {error}"[:120], flush=True)
-    print(*(f"{count:5} {what}" for what, count in sorted(counts.items())), sep="\n")
+    counts = count_outcomes(chosen.types, lambda name, folder: outcomes(name, folder, chosen.each))
     return int(any("FALSE" in what for what in counts))
 
 

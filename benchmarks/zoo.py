@@ -26,7 +26,7 @@ from transformers import CONFIG_MAPPING, AutoModel, PretrainedConfig
 import padiff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Model = Any
     Inputs = dict[str, torch.Tensor]
@@ -207,6 +207,29 @@ def outcomes(
             yield f"fault: {seen if told.startswith('DIVERGED') else 'match'}"
 
 
+def count_outcomes(
+    types: Sequence[str], outcomes: Callable[[str, Path], Iterator[str]]
+) -> Counter[str]:
+    """Count, and print, what becomes of types of model; without any, of all of transformers'.
+
+    Args:
+        types: Their names.
+        outcomes: Yields a word for each comparison, given a type and a folder for dumps.
+    """
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="padiff-zoo-") as folder:
+        for name in types or sorted(CONFIG_MAPPING.keys()):
+            try:
+                counts.update(outcomes(name, Path(folder)))
+            except padiff.PadiffError:
+                raise
+            except Exception as error:  # transformers raises anything where a size does not fit
+                counts["left out: it is not built so small"] += 1
+                print(f"{name}: left out: {type(error).__name__}: {error}"[:120], flush=True)
+    print(*(f"{count:5} {what}" for what, count in sorted(counts.items())), sep="\n")
+    return counts
+
+
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("types", nargs="*", help="of transformers; all")
@@ -214,19 +237,9 @@ def _main() -> int:
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--exported", action="store_true")
     chosen = parser.parse_args()
-    counts: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="padiff-zoo-") as folder:
-        for name in chosen.types or sorted(CONFIG_MAPPING.keys()):
-            try:
-                dtype = getattr(torch, chosen.dtype)
-                how = {"faults": chosen.faults, "exported": chosen.exported}
-                counts.update(outcomes(name, Path(folder), dtype, **how))
-            except padiff.PadiffError:
-                raise
-            except Exception as error:  # transformers raises anything where a size does not fit
-                counts["left out: it is not built so small"] += 1
-                print(f"{name}: left out: {type(error).__name__}: {error}"[:120], flush=True)
-    print(*(f"{count:5} {what}" for what, count in sorted(counts.items())), sep="\n")
+    dtype = getattr(torch, chosen.dtype)
+    how = {"faults": chosen.faults, "exported": chosen.exported}
+    counts = count_outcomes(chosen.types, lambda name, folder: outcomes(name, folder, dtype, **how))
     return int(counts["right form: FALSE ALARM"] > 0)
 
 

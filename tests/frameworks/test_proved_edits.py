@@ -265,53 +265,47 @@ def test_a_norm_left_out_is_told_beside_another_fault_in_front_of_it(tmp_path: P
     ]
 
 
-class _PostNorm(nn.Module):
-    """Layers with a norm behind each sum, as in BERT, or without the first one."""
+class _Layers(nn.Module):
+    """Layers of two branches with a norm each, right or with something left out."""
 
-    def __init__(self, *, normed: bool) -> None:
+    def __init__(self, *, is_right: bool) -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.normed = normed
+        self.is_right = is_right
         self.mixing = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
         self.feeding = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
         self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2 * LAYERS))
         for weight in self.norms.parameters():
             nn.init.normal_(weight, 1.0, 0.3)
 
+
+class _PostNorm(_Layers):
+    """A norm behind each sum, as in BERT, or none behind the first one."""
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer, (mix, feed) in enumerate(zip(self.mixing, self.feeding, strict=True)):
             x = x + mix(x).softmax(-1)
-            x = self.norms[2 * layer](x) if self.normed else x
+            x = self.norms[2 * layer](x) if self.is_right else x
             x = self.norms[2 * layer + 1](x + feed(x).sigmoid())
         return x
 
 
 def test_a_norm_that_every_layer_lacks_is_one_fault(tmp_path: Path) -> None:
     """In each layer, what follows could be too much, and the weights of another norm wrong."""
-    found = compared(tmp_path, _PostNorm(normed=True), _PostNorm(normed=False)).edits
+    found = compared(tmp_path, _PostNorm(is_right=True), _PostNorm(is_right=False)).edits
 
     assert [(worded_edit(one), one.times) for one in found] == [
         ("left out: layer_norm([16])", LAYERS)
     ]
 
 
-class _Branches(nn.Module):
-    """Layers with norms in front of their branches, of which the first one is not added."""
-
-    def __init__(self, *, is_added: bool) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.is_added = is_added
-        self.mixing = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
-        self.feeding = nn.ModuleList(nn.Linear(16, 16) for _ in range(LAYERS))
-        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2 * LAYERS))
-        for weight in self.norms.parameters():
-            nn.init.normal_(weight, 1.0, 0.3)
+class _Branches(_Layers):
+    """Norms in front of the branches, of which the first one may not be added."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer, (mix, feed) in enumerate(zip(self.mixing, self.feeding, strict=True)):
             mixed = mix(self.norms[2 * layer](x)).softmax(-1)
-            x = x + mixed if self.is_added else x
+            x = x + mixed if self.is_right else x
             x = x + feed(self.norms[2 * layer + 1](x)).sigmoid()
         return x
 
@@ -321,7 +315,7 @@ class _LastBranch(_Branches):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         mixed = self.mixing[0](self.norms[0](x)).softmax(-1)
-        x = x + mixed if self.is_added else x
+        x = x + mixed if self.is_right else x
         normed: torch.Tensor = self.norms[1](x)
         return normed
 
@@ -331,7 +325,7 @@ def test_a_branch_that_is_not_added_is_told_where_two_norms_read_one_value_then(
     kind: type[_Branches], tmp_path: Path
 ) -> None:
     """All that both compute of it but for their weights is what the reference computes, too."""
-    (edit,) = compared(tmp_path, kind(is_added=True), kind(is_added=False)).edits
+    (edit,) = compared(tmp_path, kind(is_right=True), kind(is_right=False)).edits
 
     assert worded_edit(edit) == "left out: add"
     assert edit.times == (LAYERS if kind is _Branches else 1)
