@@ -13,15 +13,15 @@ from .arguments import told_by_arguments
 from .edits import describe
 from .exchanged import Asked, Start
 from .parting import find_parting
-from .repair import Repair
+from .repair import NUMBER, Repair
 from .repaired import Repaired
 from .reshaped import Reshaping
 from .result import EditKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Leaf, Site
+    from padiff.program import Leaf, Lowered, Site
 
     from .alignment import Alignment, Likeness
     from .exchanged import Made
@@ -69,8 +69,15 @@ def find_cause(
         asked = Asked(
             sides=sides, given=given, numbering=numbering, alignment=alignment, sinks=differing
         )
-        repair = Repair(asked, Start(sides[1].lowered))
-        is_proof = repair.run(agree, likeness)
+        repair, reshaping = Repair(asked, Start(sides[1].lowered)), Reshaping(asked)
+        early: list[Repair] = []
+
+        def is_needless() -> bool:
+            found = reshaping.find(repair, agree, below=repair.made[0].exchange.size)
+            early.extend([found] if found else [])
+            return bool(early)
+
+        is_proof = repair.run(agree, likeness, is_needless)
         if is_proof:
             repair.reduce(agree)
         made = repair.in_one(agree) if is_proof else []
@@ -79,8 +86,7 @@ def find_cause(
         if len(cause.edits) == 1 and cause.edits[0].kind is EditKind.ARGUMENT:
             return cause  # no other repair is told in its place
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
-        reshaping = Reshaping(asked)
-        reshaped = reshaping.find(repair, agree, below=below)
+        reshaped = early[0] if early else reshaping.find(repair, agree, below=below)
         if reshaped is not None:
             smaller = reshaped.in_one(agree)
             # One part that is taken earlier or later is a form, not a fault beside another one.
@@ -100,7 +106,7 @@ def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
     edits = _merged(told_by_arguments(repair.asked, repaired, described))
     return replace(
         cause,
-        edits=tuple(edit for edit, _ in edits),
+        edits=tuple(_counted(edit, [made[one] for one in group], sides) for edit, group in edits),
         groups=tuple(group for _, group in edits),
         repaired=repaired,
     )
@@ -110,7 +116,7 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
     """Return an edit for each exchange; of the same again, it is the same edit."""
     found: dict[tuple[int, int], Edit] = {}
     edits: list[Edit] = []
-    for one in made:
+    for one in _as_if_read_everywhere(made, numbering):
         ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
         if ends not in found:
             found[ends] = own = describe(sides, numbering, one)
@@ -119,6 +125,49 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
                 found[ends] = before
         edits.append(found[ends])
     return edits
+
+
+def _as_if_read_everywhere(made: Sequence[Made], numbering: Numbering) -> Iterator[Made]:
+    """Yield exchanges as if all that follows read what those before put in a value's place.
+
+    Where each layer adds with the wrong sign, what the last one adds to is wrong already: that is
+    told of the one before.
+    """
+    right: dict[int, int] = {}
+    for one in made:
+        numbers = [*one.numbers]
+        for term, number in right.items():
+            if term != one.exchange.candidate:
+                numbers[term] = number
+        yield replace(one, numbers=numbers)
+        if one.exchange.candidate < len(numbers):
+            right[one.exchange.candidate] = numbering.reference[one.exchange.reference]
+
+
+def _counted(edit: Edit, made: Sequence[Made], sides: tuple[Side, Side]) -> Edit:
+    """Return an edit with the number of operators that it changes, whatever they are made of.
+
+    Several exchanges may be of one operator; of what is left out there is one for each there is.
+    """
+    ends = [(one.lowered, one.exchange.candidate) for one in made]
+    read = [{one.lowered.nodes[at].operator for at, _ in one.exchange.readers} for one in made]
+    found = {
+        operator
+        for (lowered, term), readers in zip(ends, read, strict=True)
+        for operator in _maker_of(lowered, term) or readers
+    }
+    known = {
+        operator for one in made for operator in _maker_of(sides[0].lowered, one.exchange.reference)
+    }
+    times = max(len(found), len(known) if edit.kind is EditKind.MISSING else 0, 1)
+    return replace(edit, times=times)
+
+
+def _maker_of(lowered: Lowered, term: int) -> set[int]:
+    """Return the operator that makes a term; none makes a leaf or a number."""
+    place = lowered.producers.get(term)
+    node = None if place is None else lowered.nodes[place]
+    return set() if node is None or node.primitive == NUMBER else {node.operator}
 
 
 def _is_plainer(other: Cause, cause: Cause) -> bool:

@@ -172,8 +172,7 @@ def _argument(known: End, found: End) -> Edit | None:
     for one, two in pairs:
         changes = _which_differ(_differences(known, found, one, two), known, found)
         if changes:
-            edit = _edit(EditKind.ARGUMENT, changes, known, found, (one, two))
-            return edit if found.number is None else replace(edit, times=len(set(found.readers)))
+            return _edit(EditKind.ARGUMENT, changes, known, found, (one, two))
     is_used = known.around and found.around
     if is_used and known.number is not None and found.number is not None:
         numbers = known.number, found.number
@@ -186,8 +185,7 @@ def _argument(known: End, found: End) -> Edit | None:
         ]
         kind = EditKind.ARGUMENT if names else EditKind.CONSTANT
         changes = (Change(names[0] if names else "", *numbers),)
-        edit = _edit(kind, changes, known, found, (known.around[0], found.around[0]))
-        return replace(edit, times=len(set(found.readers)) or 1)
+        return _edit(kind, changes, known, found, (known.around[0], found.around[0]))
     return _attribute(known, found)
 
 

@@ -40,7 +40,8 @@ _MOST_EXCHANGES = 32
 """That are not the one before in another run of the same line."""
 _MOST_RUNS = 512
 """Of lines in loops: each takes as long as the search for its exchange."""
-_NUMBER = "full"
+NUMBER = "full"
+"""The primitive that makes what somebody wrote as a number."""
 _FEW = 3
 """Steps after which an exchange is looked for that does all at once, in all runs of its lines."""
 _MOST_ENDS = 8
@@ -71,18 +72,23 @@ class Repair(Exchanged):
         """Lines whose exchange was made in all of their runs."""
         self._is_constructed = False
         """Whether all results became the same expressions."""
-        self._repeated = 0
-        """The primitives of exchanges that are the one before in another run of its line."""
         self._looked_into: dict[tuple[int, int], tuple[set[int], tuple[int, int] | None]] = {}
         """By the numbers of both ends of exchanges, the candidate's terms for which a smaller one
         was looked for, and the numbers of the ends of what was found."""
 
-    def run(self, agree: Callable[[Runs, Sink], bool], likeness: Likeness | None = None) -> bool:
+    def run(
+        self,
+        agree: Callable[[Runs, Sink], bool],
+        likeness: Likeness | None = None,
+        is_needless: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Make exchanges until the results agree.
 
         Args:
             agree: Whether a result of two executed programs agrees.
             likeness: The reference's terms that the candidate's are like; None to find them.
+            is_needless: Whether another repair is smaller than the first exchange already; asked
+                once, if a few do not do.
 
         Returns:
             Whether the repaired candidate computes what the reference computes: its results are
@@ -117,16 +123,16 @@ class Repair(Exchanged):
             self._made_by.append(None if smaller else line)
             self._open = self._open or results
             parts = [smaller] if smaller else parts
-            self._repeated += sum(one.size for one in parts if one.is_again)
             for one in parts:
                 self.make(one, numbers if one is parts[0] else self.numbers())
             if is_again:
                 again += len(parts)
-                self._repeated += sum(one.size for one in parts if not one.is_again)
             else:
                 self._take_back()
             if self._spread(agree) or (steps == _FEW and self._is_told_by_lines(agree)):
                 return True
+            if steps == _FEW and is_needless():
+                return False
             is_fresh, steps = False, steps + 1
         return bool(self.made) and self.agrees(agree)
 
@@ -162,7 +168,6 @@ class Repair(Exchanged):
         if len(kept) < len(made):
             self.remake(begun, kept)
             self.look()
-        self._repeated += sum(one.size for one in kept)
         return len(kept)
 
     def _in_lines(self, parts: Sequence[Exchange]) -> list[Exchange]:
@@ -178,8 +183,12 @@ class Repair(Exchanged):
 
     @property
     def size(self) -> int:
-        """The primitives of all exchanges together, those of one line in a loop once."""
-        return sum(one.exchange.size for one in self.made) - self._repeated
+        """The primitives of all exchanges together, those of one line once: the most of any run."""
+        sizes: dict[object, int] = {}
+        for place, one in enumerate(self.made):
+            line = self._lines.of(one.exchange, one.lowered) or place
+            sizes[line] = max(sizes.get(line, 0), one.exchange.size)
+        return sum(sizes.values())
 
     def _is_one_line(self, made: Sequence[Made]) -> bool:
         """Return whether exchanges are of runs of one line: they are one fault already."""
@@ -301,7 +310,6 @@ class Repair(Exchanged):
         if len(runs) > 1 and not self.with_others(runs, place).are_one(runs):
             return False
         self.remake(place, runs)
-        self._repeated = sum(one.size for one in runs[1:])
         return True
 
     def _in_all_runs(self, exchange: Exchange, candidate: Lowered) -> list[Exchange]:
@@ -337,7 +345,7 @@ class Repair(Exchanged):
         )
         places = [(program, program.producers.get(term)) for program, term in ends]
         return all(
-            place is not None and program.nodes[place].primitive == _NUMBER
+            place is not None and program.nodes[place].primitive == NUMBER
             for program, place in places
         )
 

@@ -111,6 +111,26 @@ def with_padded_patches(model: _Vision) -> None:
     model.patch.padding = (2, 2)
 
 
+class _Residual(_Steps):
+    """Each block adds to what the one before left, so that repairs behind the first one grow."""
+
+    def build(self) -> None:
+        self.stem = nn.Conv2d(3, 8, 7, 2, 3)
+        self.norms = nn.ModuleList(nn.GroupNorm(1, 8) for _ in range(5))
+        self.wide = nn.ModuleList(nn.Conv2d(8, 16, 3, padding=1) for _ in range(5))
+        self.narrow = nn.ModuleList(nn.Conv2d(16, 8, 1) for _ in range(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        for norm, wide, narrow in zip(self.norms, self.wide, self.narrow, strict=True):
+            x = x + narrow(functional.gelu(wide(norm(x))))
+        return x.mean((2, 3))
+
+
+def with_less_padding(model: _Residual) -> None:
+    model.stem.padding = (2, 2)
+
+
 class _Joined(_Steps):
     """Two steps may read one value, or two that are made otherwise."""
 
@@ -136,6 +156,10 @@ FAULTS: dict[str, tuple[type[_Steps], dict[str, Any], Any, list[str]]] = {
     "a stride": (
         _Convolutions, {}, with_stride,
         ["stride of conv2d: [2, 2] where the reference has [1, 1]"],
+    ),
+    "a padding ahead of blocks that add": (
+        _Residual, {}, with_less_padding,
+        ["padding of conv2d: [2, 2] where the reference has [3, 3]"],
     ),
     "a pooling without padding": (
         _Convolutions, {"pool": lambda x: functional.max_pool2d(x, 3, 2, 0)}, None,

@@ -55,6 +55,20 @@ def _warped(x: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.
     return nn.functional.grid_sample(picture, places, align_corners=True)
 
 
+def _added(net: _Block, x: torch.Tensor, sign: float) -> torch.Tensor:
+    for is_added in (True, False, True, True):
+        change = net.query(net.one(x)).tanh()
+        x = change if not is_added else x + change if sign > 0 else x - change
+    return x
+
+
+def _widened(x: torch.Tensor, *, align_corners: bool) -> torch.Tensor:
+    picture = x.reshape(1, 1, 4, 4)
+    return nn.functional.interpolate(
+        picture, scale_factor=2, mode="bilinear", align_corners=align_corners
+    )
+
+
 FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
     "too much: mul, times 1.01;": (
         lambda net, x: net.query(x) * 0.25,
@@ -123,6 +137,14 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
     "left out: mean(1, True);": (  # the gate of it is computed as it was
         lambda net, x: _gated(net, x.view(2, 2, 4), lambda y: y.mean(1, keepdim=True)),
         lambda net, x: _gated(net, x.view(2, 2, 4), lambda y: y),
+    ),
+    "sub where the reference has add (3 times);": (  # the last is taken of what the third leaves
+        lambda net, x: _added(net, x, 1.0),
+        lambda net, x: _added(net, x, -1.0),
+    ),
+    "align_corners of interpolate: True where the reference has False;": (  # once, not three times
+        lambda _net, x: _widened(x, align_corners=False),
+        lambda _net, x: _widened(x, align_corners=True),
     ),
     "add reads torch.meshgrid[1] of (root) where the reference has torch.meshgrid[0] of (root);": (
         lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")),
