@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -102,7 +102,7 @@ def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
     """Return a cause with the exchanges of a repair as edits."""
     sides, numbering = repair.sides, repair.numbering
     repaired = Repaired(sides, repair.given, numbering, repair.start, made, repair.sinks)
-    described = _described(sides, numbering, made)
+    described = _described(sides, numbering, [*_as_if_read(repair, made)])
     edits = _merged(told_by_arguments(repair.asked, repaired, described))
     return replace(
         cause,
@@ -116,7 +116,7 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
     """Return an edit for each exchange; of the same again, it is the same edit."""
     found: dict[tuple[int, int], Edit] = {}
     edits: list[Edit] = []
-    for one in _as_if_read_everywhere(made, numbering):
+    for one in made:
         ends = numbering.reference[one.exchange.reference], one.numbers[one.exchange.candidate]
         if ends not in found:
             found[ends] = own = describe(sides, numbering, one)
@@ -127,21 +127,23 @@ def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Ma
     return edits
 
 
-def _as_if_read_everywhere(made: Sequence[Made], numbering: Numbering) -> Iterator[Made]:
-    """Yield exchanges as if all that follows read what those before put in a value's place.
+def _as_if_read(repair: Repair, made: Sequence[Made]) -> Iterator[Made]:
+    """Yield exchanges as if each read what those of its lines before put in a value's place.
 
     Where each layer adds with the wrong sign, what the last one adds to is wrong already: that is
-    told of the one before.
+    told of the one before. What the candidate has, too, is another operand and not what it lacks.
     """
-    right: dict[int, int] = {}
+    right: dict[object, dict[int, int]] = defaultdict(dict)
+    count = len(made[0].numbers) if made else 0
     for one in made:
-        numbers = [*one.numbers]
-        for term, number in right.items():
-            if term != one.exchange.candidate:
+        own, numbers, line = one.exchange, [*one.numbers], repair.line_of(one)
+        known = set(numbers[:count])  # what stands behind was put there
+        for term, number in right[line].items():
+            if term != own.candidate and number not in known:
                 numbers[term] = number
         yield replace(one, numbers=numbers)
-        if one.exchange.candidate < len(numbers):
-            right[one.exchange.candidate] = numbering.reference[one.exchange.reference]
+        if line is not None:
+            right[line][own.candidate] = repair.numbering.reference[own.reference]
 
 
 def _counted(edit: Edit, made: Sequence[Made], sides: tuple[Side, Side]) -> Edit:

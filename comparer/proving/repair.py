@@ -181,12 +181,16 @@ class Repair(Exchanged):
         line = self._made_by[-1] if self._made_by else None
         return line is not None and self._lines.counts[line[1]] > 1
 
+    def line_of(self, made: Made) -> Line | None:
+        """Return the lines that make both terms of an exchange; None where one is not known."""
+        return self._lines.of(made.exchange, made.lowered)
+
     @property
     def size(self) -> int:
         """The primitives of all exchanges together, those of one line once: the most of any run."""
         sizes: dict[object, int] = {}
         for place, one in enumerate(self.made):
-            line = self._lines.of(one.exchange, one.lowered) or place
+            line = self.line_of(one) or place
             sizes[line] = max(sizes.get(line, 0), one.exchange.size)
         return sum(sizes.values())
 
