@@ -12,6 +12,7 @@ from .alignment import align
 from .arguments import told_by_arguments
 from .edits import describe
 from .exchanged import Asked, Start
+from .given import find_arguments
 from .parting import find_parting
 from .repair import NUMBER, Repair
 from .repaired import Repaired
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .alignment import Alignment, Likeness
     from .exchanged import Made
     from .executed import Runs, Sink
+    from .given import Given
     from .numbering import Numbering
     from .result import Change, Edit, Place
     from .side import Side
@@ -39,7 +41,7 @@ class Cause:
     edits: tuple[Edit, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
     """Which of the exchanges each edit stands for."""
-    repaired: Repaired | None = None
+    repaired: Repaired | Given | None = None
     """The candidate with these exchanges; None without a proof."""
 
 
@@ -93,9 +95,21 @@ def find_cause(
             if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
                 other = _told(reshaped, smaller, cause)
                 cause = other if _is_plainer(other, cause) else cause
+        cause = _by_arguments(asked, agree, cause)
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
+
+
+def _by_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool], cause: Cause) -> Cause:
+    """Return a cause with arguments alone, if these do what is told as slices of operators."""
+    if cause.edits and all(edit.kind is EditKind.ARGUMENT for edit in cause.edits):
+        return cause
+    given = find_arguments(asked, agree)
+    if given is None:
+        return cause
+    groups = tuple((place,) for place in range(len(given.made)))
+    return replace(cause, edits=given.edits, groups=groups, repaired=given)
 
 
 def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:

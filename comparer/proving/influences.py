@@ -19,6 +19,7 @@ from padiff.dumpfile import ConfigError, DumpFormatError, LeafKind, Phase, Progr
 from padiff.program import Limits, execute
 
 from .executed import disturbing, size_of
+from .repaired import Repaired
 from .result import Influence
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
     from .cause import Cause
     from .executed import Runs, Sink
+    from .given import Given
     from .leaves import Leaves
-    from .repaired import Repaired
     from .result import Edit, LeafDifference
     from .side import Side
 
@@ -73,14 +74,14 @@ def _is_form(influence: Influence | None) -> bool:
 
 def _influence_of(
     sides: tuple[Side, Side],
-    repaired: Repaired,
+    repaired: Repaired | Given,
     group: Sequence[int],
     runs: Runs,
     results: Sequence[Sink],
 ) -> Influence:
     """Measure what some exchanges do that are left open while all others are made."""
     is_whole = len(group) == len(repaired.made)
-    if repaired.is_reshaped(group) and not is_whole:
+    if isinstance(repaired, Repaired) and repaired.is_reshaped(group) and not is_whole:
         try:
             return _influence_on_reference(sides[0], repaired, group, runs, results)
         except ProgramError:
@@ -139,7 +140,7 @@ def with_influences(
     differences: Iterable[LeafDifference],
     sides: tuple[Side, Side],
     leaves: Leaves,
-    repaired: Repaired | None,
+    repaired: Repaired | Given | None,
     results: Sequence[Sink],
 ) -> Iterator[LeafDifference]:
     """Yield leaves that differ, those that a forward pass takes with their influence on results.
@@ -181,7 +182,11 @@ class _Leaves:
     """The repaired candidate, executed with leaves of its own."""
 
     def __init__(
-        self, candidate: Side, leaves: Leaves, repaired: Repaired, wanted: Mapping[int, bool]
+        self,
+        candidate: Side,
+        leaves: Leaves,
+        repaired: Repaired | Given,
+        wanted: Mapping[int, bool],
     ) -> None:
         self._candidate, self._leaves, self._wanted = candidate, leaves, wanted
         self._repaired = repaired

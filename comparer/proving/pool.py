@@ -100,12 +100,15 @@ class Pool:
         for one in self.operators():
             is_other = plain_word(one.name) != plain_word(operator.name)
             for given, value in side.table.named(one.name, one.positional, one.keywords):
-                is_renamed = _ALIKE.get(given, given) != _ALIKE.get(name, name)
+                is_renamed = plain_argument(given) != plain_argument(name)
                 found += [(is_other, is_renamed, part) for part in parts_of(value)]
         return [part for _, _, part in sorted(found, key=lambda one: one[:2])]
 
 
-_ALIKE = {"axis": "dim", "axes": "dim", "epsilon": "eps"}
+_ALIKE = {
+    "axes": "dim", "axis": "dim", "dilations": "dilation", "epsilon": "eps",
+    "paddings": "padding", "strides": "stride",
+}  # fmt: skip
 """Names of arguments that are one."""
 _FACTORS = frozenset({"y", "other"})
 """Of what a number is added, multiplied or divided by: whole ones may be any."""
@@ -117,6 +120,11 @@ def _swapped(value: tuple[Argument, ...]) -> Iterator[Argument]:
         parts = [*value]
         parts[one], parts[two] = parts[two], parts[one]
         yield tuple(parts)
+
+
+def plain_argument(name: str) -> str:
+    """Return the name of an argument that other frameworks may call otherwise."""
+    return _ALIKE.get(name, name)
 
 
 def plain_word(name: str) -> str:

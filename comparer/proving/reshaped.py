@@ -326,11 +326,13 @@ def with_leaf(
     value = Value(id=id_, dtype=recorded.dtype, shape=shape)
     program = replace(program, values=(*program.values, value), operators=operators)
     known = {**shapes, id_: recorded.shape}
-    lowered = _lowered(side, program, known)
+    lowered = lowered_again(side, program, known)
     return None if lowered is None else (program, known, lowered)
 
 
-def _lowered(side: Side, program: Program, shapes: Mapping[int, tuple[int, ...]]) -> Lowered | None:
+def lowered_again(
+    side: Side, program: Program, shapes: Mapping[int, tuple[int, ...]]
+) -> Lowered | None:
     """Lower a program, where needed with other sizes in the arguments of operators."""
 
     def contents(value: int) -> Array | None:

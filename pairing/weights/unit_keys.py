@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -214,17 +214,22 @@ def stride_of(module: ModuleInfo) -> str:
 
 
 def told_strides(sides: tuple[Inventory, Inventory], key: Key) -> frozenset[Hashable]:
-    """Return the kinds that state strides, and of which both sides have as many of each."""
-    counts = [
-        Counter(
-            (key(side, unit), stride_of(unit.module))
-            for unit in side.units
-            if unit.module.attributes.get("stride") is not None
-        )
-        for side in sides
-    ]
-    unlike = {kind for kind, _ in (counts[0] - counts[1]) + (counts[1] - counts[0])}
-    return frozenset(kind for kind, _ in counts[0] if kind not in unlike)
+    """Return the kinds that state strides, and of which both sides have as many of each.
+
+    Where all modules of a kind are called the same on both sides, a name tells more than a stride:
+    another one is what is wrong there.
+    """
+    strides: list[dict[Hashable, dict[str, str]]] = [defaultdict(dict), defaultdict(dict)]
+    for known, side in zip(strides, sides, strict=True):
+        for unit in side.units:
+            if unit.module.attributes.get("stride") is not None:
+                known[key(side, unit)][unit.module.path] = stride_of(unit.module)
+    return frozenset(
+        kind
+        for kind, ours in strides[0].items()
+        if Counter(ours.values()) == Counter((theirs := strides[1].get(kind, {})).values())
+        if ours.keys() != theirs.keys() or ours == theirs
+    )
 
 
 def by_stride(key: Key, kind: Key, told: Collection[Hashable]) -> Key:

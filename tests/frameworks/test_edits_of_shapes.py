@@ -131,6 +131,45 @@ def with_less_padding(model: _Residual) -> None:
     model.stem.padding = (2, 2)
 
 
+class _Stages(nn.Module):
+    """What each stage adds has the stride of what it is added to."""
+
+    def __init__(self, stride: int = 2, *, is_late: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        strides = (1, stride) if is_late else (stride, 1)
+        self.stem, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 4)
+        self.one = nn.ModuleList(nn.Conv2d(8, 8, 3, strides[0], 1) for _ in range(2))
+        self.two = nn.ModuleList(nn.Conv2d(8, 8, 3, strides[1], 1) for _ in range(2))
+        self.beside = nn.ModuleList(nn.Conv2d(8, 8, 1, stride) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(8) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        for one, two, beside, norm in zip(self.one, self.two, self.beside, self.norms, strict=True):
+            x = functional.relu(two(functional.relu(norm(one(x)))) + beside(x))
+        result: torch.Tensor = self.head(x.mean((2, 3)))
+        return result
+
+
+class _StagesPort(paddle.nn.Layer):
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        layers = paddle.nn.LayerList
+        self.stem = paddle.nn.Conv2D(3, 8, 3, padding=1)
+        self.one = layers([paddle.nn.Conv2D(8, 8, 3, stride, 1) for _ in range(2)])
+        self.two = layers([paddle.nn.Conv2D(8, 8, 3, 1, 1) for _ in range(2)])
+        self.beside = layers([paddle.nn.Conv2D(8, 8, 1, stride) for _ in range(2)])
+        self.norms = layers([paddle.nn.BatchNorm2D(8) for _ in range(2)])
+        self.head = paddle.nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        x, relu = self.stem(x), paddle.nn.functional.relu
+        for one, two, beside, norm in zip(self.one, self.two, self.beside, self.norms, strict=True):
+            x = relu(two(relu(norm(one(x)))) + beside(x))
+        return self.head(x.mean((2, 3)))
+
+
 class _Joined(_Steps):
     """Two steps may read one value, or two that are made otherwise."""
 
@@ -214,6 +253,35 @@ def test_what_changes_a_shape_is_named(fault: str, tmp_path: Path) -> None:
 
     assert found.answer is Answer.DIFFERENT
     assert sorted(map(worded_edit, found.edits)) == sorted(words)
+
+
+@pytest.mark.filterwarnings("ignore:When training, we now always track")
+@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        (lambda: _Stages(1), ["stride of conv2d: [1, 1] where the reference has [2, 2]"]),
+        (
+            lambda: _Stages(is_late=True),
+            [
+                "stride of conv2d: [1, 1] where the reference has [2, 2]",
+                "stride of conv2d: [2, 2] where the reference has [1, 1]",
+            ],
+        ),
+        (lambda: _StagesPort(3), ["strides of conv2d: [3, 3] where the reference has [2, 2]"]),
+    ],
+)
+def test_strides_of_several_stages_are_named(
+    candidate: Callable[[], Any], words: list[str], tmp_path: Path, *, is_training: bool
+) -> None:
+    models = _Stages(), candidate()
+    padiff.assign_weight(*models)
+    for one in models:
+        one.train() if is_training else one.eval()
+
+    edits = compared(tmp_path, *models).edits
+
+    assert sorted(map(worded_edit, edits)) == words
 
 
 def test_an_operand_more_is_no_other_order(tmp_path: Path) -> None:
