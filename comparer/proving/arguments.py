@@ -76,6 +76,7 @@ def told_by_arguments(
                 for at, one in enumerate(first)
                 if one in group and at not in group and edits[at] == edits[one]
             ]
+            told = replace(told, times=told.times + len(again))
             found.append((told, tuple(sorted([*group, *again]))))
     explained = {place for _, group in found for place in group}
     return sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import DumpFormatError, ProgramError
@@ -79,10 +80,7 @@ def find_cause(
             early.extend([found] if found else [])
             return bool(early)
 
-        is_proof = repair.run(agree, likeness, is_needless)
-        if is_proof:
-            repair.reduce(agree)
-        made = repair.in_one(agree) if is_proof else []
+        made = _made(repair, agree, likeness, is_needless)
         if made:
             cause = _told(repair, made, cause)
         if len(cause.edits) == 1 and cause.edits[0].kind is EditKind.ARGUMENT:
@@ -101,6 +99,22 @@ def find_cause(
     return cause
 
 
+def _made(
+    repair: Repair,
+    agree: Callable[[Runs, Sink], bool],
+    likeness: Likeness,
+    is_needless: Callable[[], bool],
+) -> list[Made]:
+    """Return the exchanges of a repair; none where it does not do, or cannot be executed."""
+    try:
+        if not repair.run(agree, likeness, is_needless):
+            return []
+        repair.reduce(agree)
+        return repair.in_one(agree)
+    except ProgramError:
+        return []
+
+
 def _by_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool], cause: Cause) -> Cause:
     """Return a cause with arguments alone, if these do what is told as slices of operators."""
     if cause.edits and all(edit.kind is EditKind.ARGUMENT for edit in cause.edits):
@@ -117,10 +131,12 @@ def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
     sides, numbering = repair.sides, repair.numbering
     repaired = Repaired(sides, repair.given, numbering, repair.start, made, repair.sinks)
     described = _described(sides, numbering, [*_as_if_read(repair, made)])
-    edits = _merged(told_by_arguments(repair.asked, repaired, described))
+    told = told_by_arguments(repair.asked, repaired, described)
+    edits = _merged(told)
+    count = partial(_count, made, sides, told)
     return replace(
         cause,
-        edits=tuple(_counted(edit, [made[one] for one in group], sides) for edit, group in edits),
+        edits=tuple(replace(edit, times=count(edit, group)) for edit, group in edits),
         groups=tuple(group for _, group in edits),
         repaired=repaired,
     )
@@ -160,23 +176,36 @@ def _as_if_read(repair: Repair, made: Sequence[Made]) -> Iterator[Made]:
             right[line][own.candidate] = repair.numbering.reference[own.reference]
 
 
-def _counted(edit: Edit, made: Sequence[Made], sides: tuple[Side, Side]) -> Edit:
-    """Return an edit with the number of operators that it changes, whatever they are made of.
+def _count(
+    made: Sequence[Made],
+    sides: tuple[Side, Side],
+    told: Sequence[tuple[Edit, tuple[int, ...]]],
+    edit: Edit,
+    group: Sequence[int],
+) -> int:
+    """Count the operators that an edit changes, whatever they are made of.
 
-    Several exchanges may be of one operator; of what is left out there is one for each there is.
+    Several exchanges may be of one operator, which is told of each; what is told of several
+    together is of as many as it says.
+
+    Args:
+        made: All exchanges.
+        sides: The reference and the candidate.
+        told: What is told of them, before what is the same was joined.
+        edit: What was joined.
+        group: The exchanges that it is told of.
     """
-    ends = [(one.lowered, one.exchange.candidate) for one in made]
-    read = [{one.lowered.nodes[at].operator for at, _ in one.exchange.readers} for one in made]
-    found = {
-        operator
-        for (lowered, term), readers in zip(ends, read, strict=True)
-        for operator in _maker_of(lowered, term) or readers
-    }
-    known = {
-        operator for one in made for operator in _maker_of(sides[0].lowered, one.exchange.reference)
-    }
-    times = max(len(found), len(known) if edit.kind is EditKind.MISSING else 0, 1)
-    return replace(edit, times=times)
+    known, found = set[object](), set[object]()
+    for one, those in told:
+        if {*those} <= {*group}:
+            exchange, lowered = made[those[0]].exchange, made[those[0]].lowered
+            if len(those) > 1:
+                found.update((those, place) for place in range(one.times))
+                continue
+            known |= _maker_of(sides[0].lowered, exchange.reference)
+            readers = {lowered.nodes[place].operator for place, _ in exchange.readers}
+            found |= _maker_of(lowered, exchange.candidate) or readers
+    return max(len(found), len(known) if edit.kind is EditKind.MISSING else 0, 1)
 
 
 def _maker_of(lowered: Lowered, term: int) -> set[int]:

@@ -379,7 +379,9 @@ class Search:
         changed: dict[int, int] = {}
         readers: list[tuple[int, int | None]] = []
         gain = 0
-        for place, partner, becoming, is_direct in self._followed(own, number):
+        specs = self.reference.lowered.specs[known], self.candidate.lowered.specs[own]
+        is_read = specs[0] == specs[1]  # a result of another shape is nothing to what else reads it
+        for place, partner, becoming, is_direct in self._followed(own, number) if is_read else ():
             changed.update(becoming)
             if is_direct:
                 readers.append((place, partner))

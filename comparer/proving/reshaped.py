@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .side import Side
 
+_ITSELF = -1
+"""The number of what a node reads twice, as a square does, whatever it is."""
 _MOST_FAULTS = 3
 """Faults that change shapes, of one model."""
 _MOST_TRIALS = 40
@@ -243,7 +245,7 @@ def _readings(region: Region, numbers: Sequence[int]) -> Iterator[tuple[Hashable
     for place in region.nodes:
         node = region.lowered.nodes[place]
         for position, term in enumerate(node.operands):
-            others = [numbers[one] for one in node.operands]
+            others = [_ITSELF if one == term else numbers[one] for one in node.operands]
             del others[position]
             if node.primitive in COMMUTATIVE:
                 yield (node.primitive, tuple(sorted(others))), term, place

@@ -332,6 +332,27 @@ def test_a_token_left_out_is_measured_beside_another_fault(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize("padding", [0, 2])
+def test_it_is_named_where_a_loss_reads_a_result_of_another_shape(
+    padding: int, tmp_path: Path
+) -> None:
+    paths = []
+    for name, its in (("reference", 1), ("candidate", padding)):
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=its), nn.ReLU(), nn.Conv2d(8, 2, 1))
+        with padiff.record(model, name=name, out=tmp_path) as recorder:
+            model(IMAGES).square().mean().backward()
+        paths.append(recorder.path)
+
+    (step,) = padiff.compare(paths[0], paths[1]).steps
+
+    assert step.executed is not None
+    (edit,) = step.executed.function.edits
+    assert worded_edit(edit) == (
+        f"padding of conv2d: [{padding}, {padding}] where the reference has [1, 1]"
+    )
+
+
 class _Port(paddle.nn.Layer):
     def __init__(self, padding: int) -> None:
         super().__init__()
