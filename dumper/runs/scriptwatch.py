@@ -2,7 +2,8 @@
 
 A step is everything from one call of the model to the next call after an update. So several
 backward passes and several optimizers may make one step, and an update is seen as a whole
-whatever the script does after it. Calls that only evaluate are not part of any step.
+whatever the script does after it. Calls that only evaluate are not part of any step: those without
+gradients, unless the model was called with them and waits for its update, and those in eval mode.
 """
 
 from __future__ import annotations
@@ -287,9 +288,10 @@ class ScriptWatch:
         """Return whether a call that begins now is one to train by, rather than to evaluate."""
         if self._settings.phase is Phase.FORWARD:
             return True
-        if not adapter.watch.records_gradients():
-            return False
-        return adapter.is_training(self._models[0]) or not self._learns_in_training_mode
+        is_training = adapter.is_training(self._models[0])
+        if not adapter.watch.records_gradients():  # what a loss may be made of, ahead of the update
+            return is_training and self._step.is_trained and not self._step.is_updated
+        return is_training or not self._learns_in_training_mode
 
     @contextmanager
     def _around_call(self) -> Iterator[Arguments | None]:
