@@ -154,3 +154,14 @@ def test_a_source_that_is_not_there_ends_before_the_script_begins(folder: Path) 
     assert done.returncode == 2
     assert "nothing" in done.stderr
     assert done.stdout == ""
+
+
+def test_weights_that_do_not_fit_the_script_are_told(drawing: Path) -> None:
+    (drawing / "train.py").write_text(SCRIPT)
+    done = run_padiff(
+        "dump", "--script", "train.py", "--weights-from", "padiff_dump/a", "--", "2", "0.5",
+        cwd=drawing,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "cannot load weights from 'padiff_dump/a'" in done.stderr
