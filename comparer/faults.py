@@ -90,6 +90,7 @@ def locate_by_execution(
     update = executed.function.update
     shown = _Shown(located, frozenset() if update is None else update.gradients)
     faults: dict[int, list[_Found]] = defaultdict(list)
+    alone: dict[tuple[object, ...], list[_Found]] = defaultdict(list)
     is_other = executed.function.answer is Answer.DIFFERENT
     is_rough = bool(executed.function.tolerated and located.divergences)
     has_updates = any(
@@ -99,7 +100,11 @@ def locate_by_execution(
     for found in _all_found(executed, _others(is_hidden=settings.strict or is_shown)):
         place = shown.place_of(found)
         if is_rough and isinstance(found.fault, Edit):
-            place = shown.diverging(found)  # else two right forms differ by rounding there
+            near = shown.diverging(found)  # else two right forms differ by rounding there
+            if isinstance(near, Divergence):
+                alone[shown.owner(near.pair, near.phase)].append(found)
+                continue
+            place = near
         if place is None or (is_other and _is_made_forward(found, located.pairs[place])):
             continue
         if not (is_port and found.phase is Phase.UPDATE) or has_updates:
@@ -111,6 +116,9 @@ def locate_by_execution(
         pair = pairs[place] = _as_origin(located.pairs[place])
         known = before.pop(shown.owner(pair, those[0].phase), None)
         origins.append(_origin(pair, those, known))
+    for owner, those in alone.items():
+        known = before.pop(owner, None)
+        origins += [_origin(known.pair, those, known)] if known is not None else []
     phases = {one.phase for one in origins}
     is_told = bool(origins) and _is_proved(executed)
     has_update = any(one.phase is Phase.UPDATE for those in faults.values() for one in those)
@@ -303,17 +311,16 @@ class _Shown:
             return next((place for place in near if self._pairs[place].fatal), near[0])
         return 0 if self._at else None  # nothing is near; it must not be lost
 
-    def diverging(self, found: _Found) -> int | None:
+    def diverging(self, found: _Found) -> int | Divergence | None:
         """Return where the numbers begin to differ in the innermost module that has pairs.
 
-        That is an origin by tolerance, which stands for itself if it is of no single pair, or a
-        pair that diverged.
+        That is an origin by tolerance, itself if it is of no single pair, or a pair that diverged.
         """
         begins = self._begin_of(found)
         if begins is not None:
             return begins
         origins = {
-            (side, one.phase, end.address.module): self._at.get(_addresses(one.pair))
+            (side, one.phase, end.address.module): self._at.get(_addresses(one.pair), one)
             for one in reversed(self._origins)
             for side, end in enumerate((one.pair.reference, one.pair.candidate))
             if end is not None

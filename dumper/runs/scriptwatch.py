@@ -27,13 +27,14 @@ from .loading import load_weights_into, loaded_setting
 from .scriptmodel import Choice, Entered, entered, update_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
+    from padiff.pairing import WeightPlan
 
     from .feeder import Feeder
     from .runsettings import RunSettings
@@ -472,7 +473,7 @@ class Provided:
             self.notes += [*self._inputs.notes, "inputs: those of a dump, not the script's"]
         rehearsal = None if self._inputs is None else lambda: _run(model, self.arguments(0))
         if settings.weights_from is not None:
-            plan = load_weights_into(settings, adapter, model, rehearsal)
+            plan = _loaded(settings, adapter, model, rehearsal)
             self.notes += [f"weights: {note}" for note in plan.notes]
             self.kept |= loaded_setting(plan)
         self._feeder: Feeder | None = None
@@ -504,6 +505,40 @@ class Provided:
         """Report at the end what was fed and what was not."""
         if self._feeder is not None:
             recorder.describe(notes=self._feeder.notes(), settings=self._feeder.settings())
+
+
+class _UnplayableError(Exception):
+    """The model does not run on what came with the weights."""
+
+
+def _loaded(
+    settings: RunSettings, adapter: Adapter, model: Model, rehearsal: Callable[[], object] | None
+) -> WeightPlan:
+    """Load the weights; a run on their own inputs tells what names leave open, where it can."""
+    if rehearsal is not None:
+        return load_weights_into(settings, adapter, model, rehearsal)
+    try:
+        rehearsal = _played(settings, adapter, model)
+        return load_weights_into(settings, adapter, model, rehearsal)
+    except _UnplayableError:
+        return load_weights_into(settings, adapter, model, None)
+
+
+def _played(settings: RunSettings, adapter: Adapter, model: Model) -> Callable[[], object] | None:
+    """Return what runs the model on the inputs of the dump with the weights; None without any."""
+    try:
+        inputs = StepInputs(replace(settings, inputs_from=settings.weights_from), adapter, model)
+    except PadiffError:
+        return None  # a checkpoint, or a model of another signature
+
+    def run() -> object:
+        positional, keywords = inputs.arguments(0)
+        try:
+            return model(*positional, **keywords)
+        except Exception as error:
+            raise _UnplayableError from error
+
+    return run
 
 
 def _run(model: Model, given: Arguments | None) -> object:

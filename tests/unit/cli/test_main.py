@@ -123,12 +123,9 @@ def test_an_error_that_is_raised_again_from_its_own_wrapper_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> int:
-        error = ConfigError("no such thing")
-        try:
-            raise SystemError("on its way") from error
-        except SystemError as wrapper:
-            assert wrapper.__cause__ is not None
-            raise wrapper.__cause__ from None
+        error, wrapper = ConfigError("no such thing"), SystemError("on its way")
+        error.__context__, wrapper.__cause__ = wrapper, error
+        raise error
 
     code = run_with(fail, monkeypatch)
 
