@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
+from padiff.program import UNIT_ROUNDOFF
 
 from .auditing import Check
 from .decided import may_diverge
 from .judgedpairs import remarkable, replaced
+from .judging.updates import SHARE_OF_EPSILON
 from .locating.locate import Located
 from .proving import TIED, Answer, Edit, EditKind, LeafDifference, Parting, UnsoundValue
 from .result import Divergence, Kind, Verdict
@@ -48,6 +50,8 @@ _LEAVES = {
     "result": (Role.RESULT,),
 }
 """The roles of leaves, by what they are called."""
+_LARGE = SHARE_OF_EPSILON * 2 * UNIT_ROUNDOFF["float32"]
+"""Of an update: what weights are allowed after it, in float32."""
 _GRADIENTS = frozenset({"gradient", "tie", TIED})
 """Those that show in the backward pass."""
 
@@ -93,10 +97,7 @@ def locate_by_execution(
     alone: dict[tuple[object, ...], list[_Found]] = defaultdict(list)
     is_other = executed.function.answer is Answer.DIFFERENT
     is_rough = bool(executed.function.tolerated and located.divergences)
-    has_updates = any(
-        shown.phase_of(one.pair, one.phase) is Phase.UPDATE for one in located.divergences
-    )
-    has_updates = has_updates or (update is not None and _is_set_otherwise(update))
+    has_updates = update is not None and (shown.shows(update) or _is_set_otherwise(update))
     for found in _all_found(executed, _others(is_hidden=settings.strict or is_shown)):
         place = shown.place_of(found)
         if is_rough and isinstance(found.fault, Edit):
@@ -246,7 +247,7 @@ class _Shown:
     """The pairs that can show a fault."""
 
     def __init__(self, located: Located, updated: frozenset[str]) -> None:
-        self._pairs = located.pairs
+        self._pairs, self._divergences = located.pairs, located.divergences
         self._updated = updated
         """Weights whose gradients are what the update left, by the candidate's names."""
         self._of: dict[tuple[int, Phase, Role, str], list[int]] = defaultdict(list)
@@ -272,6 +273,18 @@ class _Shown:
         if end is not None and is_gradient and end.address.name in self._updated:
             return Phase.UPDATE
         return phase
+
+    def shows(self, update: UpdateComparison) -> bool:
+        """Return whether weights show another update.
+
+        Those that follow from another gradient do if the update alone moves them so far apart.
+        """
+        is_large = any(one.error > _LARGE for one in update.differences)
+        return any(
+            self.phase_of(one.pair, one.phase) is Phase.UPDATE
+            for one in self._divergences
+            if one.kind is Kind.ORIGIN or is_large
+        )
 
     def is_left(self, found: Divergence) -> bool:
         """Return whether a divergence is of a gradient that is what the update left."""

@@ -210,13 +210,13 @@ class Repair(Exchanged):
             if len(kept) == len(made) or not is_less:
                 continue
             is_begun = kept == made[: len(kept)]  # then those that read them may be all
-            for one in (
+            for less in (
                 *([kept] if is_begun or not is_alone else []),
                 *([self._read_everywhere(kept)] if is_alone else []),
             ):
-                if self.suffice(one, begun, agree):
-                    if self._is_shown([each for each in made if each in dropped]):
-                        self.remake(begun, one)
+                if self.suffice(less, begun, agree):
+                    if self._is_shown([one for one in made if one in dropped]):
+                        self.remake(begun, less)
                     break
 
     def _read_everywhere(self, exchanges: Sequence[Exchange]) -> list[Exchange]:
