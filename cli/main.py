@@ -240,9 +240,13 @@ def _by_signal(error: Exception, handlers: Handlers) -> int:
     Returns:
         The exit code; 0 if no signal is behind the error.
     """
+    met: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and not isinstance(one, Terminated | KeyboardInterrupt):
+        met.append(one)
         one = one.__cause__ or one.__context__
+        if any(one is each for each in met):  # raised again from what was raised from it
+            one = None
     one = one or handlers.recent()
     if one is None:
         return 0

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from padiff.dumpfile import Phase, Role
+from padiff.program import UNIT_ROUNDOFF
 
 from .auditing import Check
 from .decided import may_diverge
 from .judgedpairs import remarkable, replaced
+from .judging.updates import SHARE_OF_EPSILON
 from .locating.locate import Located
 from .proving import TIED, Answer, Edit, EditKind, LeafDifference, Parting, UnsoundValue
 from .result import Divergence, Kind, Verdict
@@ -48,6 +50,8 @@ _LEAVES = {
     "result": (Role.RESULT,),
 }
 """The roles of leaves, by what they are called."""
+_LARGE = SHARE_OF_EPSILON * 2 * UNIT_ROUNDOFF["float32"]
+"""Of an update: what weights are allowed after it, in float32."""
 _GRADIENTS = frozenset({"gradient", "tie", TIED})
 """Those that show in the backward pass."""
 
@@ -90,16 +94,18 @@ def locate_by_execution(
     update = executed.function.update
     shown = _Shown(located, frozenset() if update is None else update.gradients)
     faults: dict[int, list[_Found]] = defaultdict(list)
+    alone: dict[tuple[object, ...], list[_Found]] = defaultdict(list)
     is_other = executed.function.answer is Answer.DIFFERENT
     is_rough = bool(executed.function.tolerated and located.divergences)
-    has_updates = any(
-        shown.phase_of(one.pair, one.phase) is Phase.UPDATE for one in located.divergences
-    )
-    has_updates = has_updates or (update is not None and _is_set_otherwise(update))
+    has_updates = update is not None and (shown.shows(update) or _is_set_otherwise(update))
     for found in _all_found(executed, _others(is_hidden=settings.strict or is_shown)):
         place = shown.place_of(found)
         if is_rough and isinstance(found.fault, Edit):
-            place = shown.diverging(found)  # else two right forms differ by rounding there
+            near = shown.diverging(found)  # else two right forms differ by rounding there
+            if isinstance(near, Divergence):
+                alone[shown.owner(near.pair, near.phase)].append(found)
+                continue
+            place = near
         if place is None or (is_other and _is_made_forward(found, located.pairs[place])):
             continue
         if not (is_port and found.phase is Phase.UPDATE) or has_updates:
@@ -111,6 +117,9 @@ def locate_by_execution(
         pair = pairs[place] = _as_origin(located.pairs[place])
         known = before.pop(shown.owner(pair, those[0].phase), None)
         origins.append(_origin(pair, those, known))
+    for owner, those in alone.items():
+        known = before.pop(owner, None)
+        origins += [_origin(known.pair, those, known)] if known is not None else []
     phases = {one.phase for one in origins}
     is_told = bool(origins) and _is_proved(executed)
     has_update = any(one.phase is Phase.UPDATE for those in faults.values() for one in those)
@@ -238,7 +247,7 @@ class _Shown:
     """The pairs that can show a fault."""
 
     def __init__(self, located: Located, updated: frozenset[str]) -> None:
-        self._pairs = located.pairs
+        self._pairs, self._divergences = located.pairs, located.divergences
         self._updated = updated
         """Weights whose gradients are what the update left, by the candidate's names."""
         self._of: dict[tuple[int, Phase, Role, str], list[int]] = defaultdict(list)
@@ -264,6 +273,18 @@ class _Shown:
         if end is not None and is_gradient and end.address.name in self._updated:
             return Phase.UPDATE
         return phase
+
+    def shows(self, update: UpdateComparison) -> bool:
+        """Return whether weights show another update.
+
+        Those that follow from another gradient do if the update alone moves them so far apart.
+        """
+        is_large = any(one.error > _LARGE for one in update.differences)
+        return any(
+            self.phase_of(one.pair, one.phase) is Phase.UPDATE
+            for one in self._divergences
+            if one.kind is Kind.ORIGIN or is_large
+        )
 
     def is_left(self, found: Divergence) -> bool:
         """Return whether a divergence is of a gradient that is what the update left."""
@@ -303,17 +324,16 @@ class _Shown:
             return next((place for place in near if self._pairs[place].fatal), near[0])
         return 0 if self._at else None  # nothing is near; it must not be lost
 
-    def diverging(self, found: _Found) -> int | None:
+    def diverging(self, found: _Found) -> int | Divergence | None:
         """Return where the numbers begin to differ in the innermost module that has pairs.
 
-        That is an origin by tolerance, which stands for itself if it is of no single pair, or a
-        pair that diverged.
+        That is an origin by tolerance, itself if it is of no single pair, or a pair that diverged.
         """
         begins = self._begin_of(found)
         if begins is not None:
             return begins
         origins = {
-            (side, one.phase, end.address.module): self._at.get(_addresses(one.pair))
+            (side, one.phase, end.address.module): self._at.get(_addresses(one.pair), one)
             for one in reversed(self._origins)
             for side, end in enumerate((one.pair.reference, one.pair.candidate))
             if end is not None

@@ -41,13 +41,16 @@ if TYPE_CHECKING:
 
 MOVES = frozenset({"reshape", "slice", "transpose"})
 """Primitives after which elements are what they were."""
+_COPYING = ".Tensor.set_value"
+"""Paddle's method; its kernel of that name writes into a part and has a gradient."""
 _KEPT_BYTES = 48 << 20
 """Recorded elements in float64 that are kept for what is audited next."""
 
 
 def cuts(operator: Operator) -> bool:
     """Return whether an operator hands elements on and no gradient back."""
-    return operator.name.rpartition(".")[2] in ("detach", "detach_", "data")
+    method = operator.name.rpartition(".")[2]
+    return method in ("detach", "detach_", "data") or operator.name.endswith(_COPYING)
 
 
 def carrying_gradients(recorded: RecordedProgram) -> set[int]:

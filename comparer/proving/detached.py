@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .side import Side
 
 _CUTTING = frozenset({"detach", "detach_"})
+_LAYOUTS = MOVES - {"slice"}
 _GRADIENT, _GRAPH = "grad", "create_graph"
 """An operator whose results are detached, too, and the argument that says otherwise."""
 _ROUNDINGS = 8
@@ -165,14 +166,21 @@ def _cut(
 
 
 def _known(side: Side, numbers: Sequence[int], known: Collection[int], value: int) -> int:
-    """Return the number of a value, or of what it was laid out of if that alone is known."""
+    """Return the number of a value, or of what it was laid out of if that is known, too.
+
+    One side may detach a value ahead of a transpose, and the other one behind it.
+    """
     lowered, term = side.lowered, side.lowered.terms[value]
-    while numbers[term] not in known:
-        place = lowered.producers.get(term)
-        if place is None or lowered.nodes[place].primitive not in MOVES:
-            return numbers[lowered.terms[value]]
-        term = lowered.nodes[place].operands[0]
-    return numbers[term]
+    found = numbers[term]
+    while (place := lowered.producers.get(term)) is not None:
+        moves = MOVES if found not in known else _LAYOUTS  # a part is another value than the whole
+        node = lowered.nodes[place]
+        is_same = bool(node.operands) and numbers[node.operands[0]] == numbers[term]
+        if node.primitive not in moves and not is_same:
+            break
+        term = node.operands[0]
+        found = numbers[term] if numbers[term] in known else found
+    return found
 
 
 def _numbers(argument: Argument) -> Iterator[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, compress, islice, pairwise
+from itertools import chain, compress, islice, pairwise, takewhile
 from math import gcd
 from operator import not_
 from typing import TYPE_CHECKING
@@ -219,14 +219,18 @@ class Repair(Exchanged):
         for dropped, is_alone in islice(tries, most):
             made = [one.exchange for one in self.made[begun:]]
             kept = [one for one in made if one not in dropped]
-            is_less = kept and sum(map(self._size_alone, kept)) <= sum(one.size for one in made)
+            is_less = kept and self._size_of(kept, made) <= sum(one.size for one in made)
             if len(kept) == len(made) or not is_less:
                 continue
-            kept = self._read_everywhere(kept) if is_alone else kept
-            if self.suffice(kept, begun, agree):
-                gone = [one for one in made if one in dropped]
-                if self._is_shown(gone):
-                    self.remake(begun, kept)
+            is_begun = kept == made[: len(kept)]  # then those that read them may be all
+            for less in (
+                *([kept] if is_begun or not is_alone else []),
+                *([self._read_everywhere(kept)] if is_alone else []),
+            ):
+                if self.suffice(less, begun, agree):
+                    if self._is_shown([one for one in made if one in dropped]):
+                        self.remake(begun, less)
+                    break
 
     def _read_everywhere(self, exchanges: Sequence[Exchange]) -> list[Exchange]:
         """Return exchanges for all that read their values before the first one.
@@ -260,6 +264,12 @@ class Repair(Exchanged):
         return not self._is_constructed or not any(
             np.array_equal(found[one.candidate], known[one.reference]) for one in exchanges
         )
+
+    def _size_of(self, kept: Sequence[Exchange], made: Sequence[Exchange]) -> float:
+        """Return the size of exchanges without others: ahead of these they are what they were."""
+        pairs = zip(kept, made, strict=False)
+        ahead = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        return sum(one.size for one in kept[:ahead]) + sum(map(self._size_alone, kept[ahead:]))
 
     def _size_alone(self, exchange: Exchange) -> float:
         """Return the size of an exchange in the candidate as it was before the first one."""

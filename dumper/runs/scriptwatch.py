@@ -2,7 +2,8 @@
 
 A step is everything from one call of the model to the next call after an update. So several
 backward passes and several optimizers may make one step, and an update is seen as a whole
-whatever the script does after it. Calls that only evaluate are not part of any step.
+whatever the script does after it. Calls that only evaluate are not part of any step: those without
+gradients, unless the model was called with them and waits for its update, and those in eval mode.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from .loading import load_weights_into, loaded_setting
 from .scriptmodel import Choice, Entered, entered, update_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from padiff.dumper.adapter import Adapter, Array, Handle, Model, Module, Tensor
     from padiff.dumper.recording.recordsettings import RecordSettings
     from padiff.dumper.trainer import Optimizer
+    from padiff.pairing import WeightPlan
 
     from .feeder import Feeder
     from .runsettings import RunSettings
@@ -287,9 +289,10 @@ class ScriptWatch:
         """Return whether a call that begins now is one to train by, rather than to evaluate."""
         if self._settings.phase is Phase.FORWARD:
             return True
-        if not adapter.watch.records_gradients():
-            return False
-        return adapter.is_training(self._models[0]) or not self._learns_in_training_mode
+        is_training = adapter.is_training(self._models[0])
+        if not adapter.watch.records_gradients():  # what a loss may be made of, ahead of the update
+            return is_training and self._step.is_trained and not self._step.is_updated
+        return is_training or not self._learns_in_training_mode
 
     @contextmanager
     def _around_call(self) -> Iterator[Arguments | None]:
@@ -470,7 +473,7 @@ class Provided:
             self.notes += [*self._inputs.notes, "inputs: those of a dump, not the script's"]
         rehearsal = None if self._inputs is None else lambda: _run(model, self.arguments(0))
         if settings.weights_from is not None:
-            plan = load_weights_into(settings, adapter, model, rehearsal)
+            plan = _loaded(settings, adapter, model, rehearsal)
             self.notes += [f"weights: {note}" for note in plan.notes]
             self.kept |= loaded_setting(plan)
         self._feeder: Feeder | None = None
@@ -502,6 +505,40 @@ class Provided:
         """Report at the end what was fed and what was not."""
         if self._feeder is not None:
             recorder.describe(notes=self._feeder.notes(), settings=self._feeder.settings())
+
+
+class _UnplayableError(Exception):
+    """The model does not run on what came with the weights."""
+
+
+def _loaded(
+    settings: RunSettings, adapter: Adapter, model: Model, rehearsal: Callable[[], object] | None
+) -> WeightPlan:
+    """Load the weights; a run on their own inputs tells what names leave open, where it can."""
+    if rehearsal is not None:
+        return load_weights_into(settings, adapter, model, rehearsal)
+    try:
+        rehearsal = _played(settings, adapter, model)
+        return load_weights_into(settings, adapter, model, rehearsal)
+    except _UnplayableError:
+        return load_weights_into(settings, adapter, model, None)
+
+
+def _played(settings: RunSettings, adapter: Adapter, model: Model) -> Callable[[], object] | None:
+    """Return what runs the model on the inputs of the dump with the weights; None without any."""
+    try:
+        inputs = StepInputs(replace(settings, inputs_from=settings.weights_from), adapter, model)
+    except PadiffError:
+        return None  # a checkpoint, or a model of another signature
+
+    def run() -> object:
+        positional, keywords = inputs.arguments(0)
+        try:
+            return model(*positional, **keywords)
+        except Exception as error:
+            raise _UnplayableError from error
+
+    return run
 
 
 def _run(model: Model, given: Arguments | None) -> object:

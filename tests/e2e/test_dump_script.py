@@ -154,3 +154,66 @@ def test_a_source_that_is_not_there_ends_before_the_script_begins(folder: Path) 
     assert done.returncode == 2
     assert "nothing" in done.stderr
     assert done.stdout == ""
+
+
+def test_weights_that_do_not_fit_the_script_are_told(drawing: Path) -> None:
+    (drawing / "train.py").write_text(SCRIPT)
+    done = run_padiff(
+        "dump", "--script", "train.py", "--weights-from", "padiff_dump/a", "--", "2", "0.5",
+        cwd=drawing,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "cannot load weights from 'padiff_dump/a'" in done.stderr
+
+
+ATTENDING = """
+import sys
+import torch
+from torch import nn
+
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(4, 12), nn.Linear(4, 4)
+
+    def parts(self, x):
+        return self.qkv(x).chunk(3, -1)
+
+    def forward(self, x):
+        query, key, value = self.parts(x)
+        return self.out(torch.softmax(query @ key.mT / 2, -1) @ value)
+
+
+class Apart(Fused):
+    def __init__(self):
+        nn.Module.__init__(self)
+        self.value, self.key, self.query = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.out = nn.Linear(4, 4)
+
+    def parts(self, x):
+        return self.query(x), self.key(x), self.value(x)
+
+
+model = {"fused": Fused, "apart": Apart}[sys.argv[1]]()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+generator = torch.Generator().manual_seed(0)
+for step in range(2):
+    model(torch.randn(2, 3, 4, generator=generator)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_parts_of_a_fused_weight_are_told_by_the_inputs_that_came_with_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ATTENDING)
+    words = ("dump", "--script", "train.py", "--seed", "1", "--name")
+    run_padiff(*words, "a", "--", "fused", cwd=tmp_path)
+
+    done = run_padiff(*words, "b", "--weights-from", "padiff_dump/a", "--", "apart", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "tried, and only so the model agrees with the reference" in done.stderr
+    result = padiff.compare(tmp_path / "padiff_dump" / "a", tmp_path / "padiff_dump" / "b")
+    assert result, result.report()

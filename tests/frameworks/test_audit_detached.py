@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -74,6 +75,20 @@ def test_a_gradient_that_a_script_hands_on_is_not_blamed(tmp_path: Path) -> None
         taken = made.detach().requires_grad_()
         model[1](taken).square().mean().backward()
         torch.autograd.backward([made.sum(), made], [None, taken.grad])
+
+    found = padiff.audit(recorder.path)["step 0"]
+
+    assert found.unsound == ()
+
+
+def test_a_copy_by_set_value_hands_no_gradient_back(tmp_path: Path) -> None:
+    paddle.seed(0)
+    model, copied = paddle.nn.Linear(6, 4), paddle.nn.Linear(6, 4)
+    given = paddle.randn([5, 6])
+    with padiff.record(model, name="model", out=tmp_path) as recorder:
+        made = model(given)
+        copied.set_state_dict(model.state_dict())
+        (made - copied(given) * 0.9).square().mean().backward()
 
     found = padiff.audit(recorder.path)["step 0"]
 

@@ -335,6 +335,27 @@ def test_a_branch_that_is_detached_is_a_difference(tmp_path: Path) -> None:
     assert (one.place.operator, one.place.module) == ("torch.Tensor.detach", "")
 
 
+def _turned(y: torch.Tensor, *, is_late: bool) -> torch.Tensor:
+    """Take a detached factor behind a transpose that both sides have."""
+    turned = y.mT
+    factor = turned.detach() if is_late else y.detach().mT
+    return (turned * factor).mT
+
+
+def test_a_value_detached_ahead_of_a_transpose_or_behind_it_is_one_beside_a_fault(
+    tmp_path: Path,
+) -> None:
+    models = (
+        _Branch(lambda y: _turned(y, is_late=False)),
+        _Branch(lambda y: _turned(y, is_late=True) * 2),
+    )
+
+    function = executed(tmp_path, *models).function
+
+    assert function.answer is Answer.DIFFERENT
+    assert function.differences == ()
+
+
 def _in_part(y: torch.Tensor) -> torch.Tensor:
     return torch.cat([y[..., :4].detach(), y[..., 4:]], -1)
 

@@ -12,7 +12,7 @@ import torch
 import padiff
 from padiff.comparer import CompareSettings, Verdict, compare
 from padiff.comparer.facts.optimizers import Optimizers
-from padiff.dumpfile import Role
+from padiff.dumpfile import Phase, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +59,8 @@ KINDS: dict[str, Pair] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_five_steps_of_an_optimizer_match(tmp_path: Path, kind: str) -> None:
+def _trained(tmp_path: Path, kind: str, factor: float = 1.0) -> list[Path]:
+    """Record five steps of both frameworks; the second one's loss is multiplied."""
     torch.manual_seed(0)
     module: Any = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
     layer: Any = paddle.nn.Sequential(
@@ -77,12 +77,18 @@ def test_five_steps_of_an_optimizer_match(tmp_path: Path, kind: str) -> None:
         ) as recorder:
             for batch in batches:
                 x: Any = torch.tensor(batch) if side == 0 else paddle.to_tensor(batch)
-                loss = (model(x) ** 2).mean()
+                loss = (model(x) ** 2).mean() * (factor if side else 1.0)
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad() if side == 0 else optimizer.clear_grad()
                 recorder.step(loss=loss)
         paths.append(recorder.path)
+    return paths
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_five_steps_of_an_optimizer_match(tmp_path: Path, kind: str) -> None:
+    paths = _trained(tmp_path, kind)
 
     comparison = compare(paths[0], paths[1], CompareSettings())
 
@@ -105,3 +111,11 @@ def test_options_that_are_no_numbers_are_left_out() -> None:
 
     assert {name: one.options for name, one in read.reference.items()}["w"] == {"alpha": 0.9}
     assert read.candidate == {}
+
+
+def test_an_update_that_differs_by_design_is_no_origin_beside_a_fault(tmp_path: Path) -> None:
+    paths = _trained(tmp_path, "adamax", factor=1.5)
+
+    comparison = compare(paths[0], paths[1], CompareSettings())
+
+    assert {one.phase for one in comparison.origins} == {Phase.FORWARD}

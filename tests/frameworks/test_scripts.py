@@ -199,6 +199,31 @@ for step in range(2):
         assert got.array(Role.INPUT, "", "[0]").shape == (4, 3)
 
 
+def test_a_call_without_gradients_ahead_of_the_update_is_of_the_step(
+    tmp_path: Path, framework: str
+) -> None:
+    """As the action of a double DQN, or a label that a model gives itself."""
+    body = """
+model = Net()
+optimizer = sgd(model)
+for step in range(2):
+    made = model(ones(4, 3))
+    with no_grad():
+        label = model(ones(4, 3) * 2) + 1
+    ((made - label) ** 2).mean().backward()
+    optimizer.step()
+    clear(optimizer)
+    with no_grad():
+        model(ones(9, 3))
+"""
+
+    path = recorded(script(tmp_path, framework, body))
+
+    assert [info.step for info in open_dump(path).files] == [0, 1]
+    for number in range(2):
+        assert Recorded.read(path, number).calls() == ["#0", "a#0", "b#0", "#1", "a#1", "b#1"]
+
+
 def test_training_in_eval_mode_is_recorded(tmp_path: Path, framework: str) -> None:
     path = recorded(script(tmp_path, framework, LOOP.replace("Net()", "Net()\nmodel.eval()")))
 

@@ -119,6 +119,20 @@ def test_sigterm_unwinds_and_is_143(monkeypatch: pytest.MonkeyPatch) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_an_error_that_is_raised_again_from_its_own_wrapper_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        error, wrapper = ConfigError("no such thing"), SystemError("on its way")
+        error.__context__, wrapper.__cause__ = wrapper, error
+        raise error
+
+    code = run_with(fail, monkeypatch)
+
+    assert code == 2
+    assert "padiff: error: no such thing" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_error_that_came_of_a_signal_is_told_as_that(
     number: signal.Signals,
