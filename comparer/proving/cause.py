@@ -81,15 +81,24 @@ def find_cause(
         below = min(repair.size, sum(one.exchange.size for one in made)) if made else None
         reshaping = Reshaping(asked)
         reshaped = reshaping.find(repair, agree, below=below)
-        if reshaped is not None:
-            smaller = reshaped.in_one(agree)
-            # One part that is taken earlier or later is a form, not a fault beside another one.
-            if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
-                other = _told(reshaped, smaller, cause)
-                cause = other if _is_plainer(other, cause) else cause
+        smaller = [] if reshaped is None else reshaped.in_one(agree)
+        if reshaped is None or _is_needless(reshaped, smaller, made):
+            return cause
+        # One part that is taken earlier or later is a form, not a fault beside another one.
+        if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
+            other = _told(reshaped, smaller, cause)
+            cause = other if _is_plainer(other, cause) else cause
     except (ProgramError, DumpFormatError):
         pass  # what was found until then stands: that the results differ is known
     return cause
+
+
+def _is_needless(reshaped: Repair, smaller: Sequence[Made], made: Sequence[Made]) -> bool:
+    """Return whether a value of another shape is put in beside exchanges that do alone."""
+    alone = {one.exchange.reference for one in made}
+    return bool(alone) and alone <= {
+        one.exchange.reference for one in smaller[len(reshaped.start.made) :]
+    }
 
 
 def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
