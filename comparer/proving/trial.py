@@ -293,8 +293,8 @@ class Trial:
                     lines[one.name, one.site, name, len(given)].append((place, given))
         for (_, _, name, size), runs in lines.items():
             end = before.reference, place_of(self.sides[1], self.operators[runs[0][0]].id, 1)
-            for one, two in combinations(range(size), 2) if len(runs) > 1 else ():
-                told = [(given, _with_exchanged(given, one, two)) for _, given in runs]
+            for first, second in combinations(range(size), 2) if len(runs) > 1 else ():
+                told = [(given, _with_exchanged(given, first, second)) for _, given in runs]
                 changes = [Change(name, other, given) for given, other in told if other != given]
                 if not changes:
                     continue

@@ -376,7 +376,8 @@ def _turned(*, is_pair: bool, fault: str = "") -> nn.Module:
     def forward(self: Thing, x: torch.Tensor) -> Thing:
         real, imaginary = self.real.weight, self.imaginary.weight
         if not is_pair:
-            z = torch.view_as_complex(x.unflatten(-1, (-1, 2))) @ torch.complex(real, imaginary)
+            z = torch.view_as_complex(x.reshape(*x.shape[:-1], HALF, 2))
+            z = z @ torch.complex(real, imaginary)
             z = z * torch.polar(torch.ones(HALF), self.angle.weight[0])
             return self.last(torch.view_as_real(z * z.abs()).flatten(-2))
         a, b = x[..., ::2], x[..., 1::2]

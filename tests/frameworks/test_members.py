@@ -48,7 +48,7 @@ class Stacked(nn.Module):
     def __init__(self, join: Callable[..., Tensor] = torch.mean) -> None:
         super().__init__()
         members = [*Listed().members]
-        named, _ = stack_module_state(members)  # type: ignore[arg-type]
+        named, _ = stack_module_state(members)
         self.names = {name.replace(".", "_"): name for name in named}
         self.stacked = nn.ParameterDict(
             {short: nn.Parameter(named[name].detach()) for short, name in self.names.items()}
