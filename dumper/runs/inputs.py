@@ -250,7 +250,7 @@ def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
 
 
 def in_place(inputs: Inputs, forward: Keywords) -> Inputs:
-    """Give by their places what ``forward`` takes so alone; as far as none before it lacks."""
+    """Return the inputs, by place what ``forward`` takes so alone and nothing before it lacks."""
     positional, keywords = [*inputs.positional], dict(inputs.keywords)
     for name in forward.placed[len(positional) :]:
         if name not in keywords:
