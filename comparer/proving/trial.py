@@ -248,7 +248,6 @@ class Trial:
     def _each(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
         """Yield the operators with one change, and what it is told as."""
         table = self.sides[1].table
-        yield from self._parts_exchanged(before)
         yield from self._orders_in_runs(before)
         for places in self._lines():
             one = self.operators[places[0]]
@@ -402,26 +401,6 @@ class Trial:
                 told = None
             if told is not None:
                 yield changed, told
-
-    def _parts_exchanged(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
-        """Yield the operators with two parts exchanged that a line makes in each of its runs."""
-        side = self.sides[1]
-        for places in self._lines():
-            ones = [self.operators[place] for place in places]
-            counts = {len(one.outputs) for one in ones}
-            is_alike = len(places) > 1 and len(counts) == 1
-            for one, two in combinations(range(min([*counts, MOST_AXES])), 2) if is_alike else ():
-                other: dict[int, ValueRef] = {}
-                for each in ones:
-                    parts = each.outputs[one], each.outputs[two]
-                    other |= {parts[0]: ValueRef(parts[1]), parts[1]: ValueRef(parts[0])}
-                changed = [_reading(operator, other) for operator in self.operators]
-                read = ((each, part) for each in self.operators for part in each.taken)
-                first = next(((each, part) for each, part in read if part in other), None)
-                if first is not None:
-                    names = side.called(other[first[1]].id), side.called(first[1])
-                    end = before.reference, place_of(side, first[0].id, 1)
-                    yield changed, _edit(EditKind.OPERAND, end, (Change("", *names),))
 
     def _paired(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
         """Yield the operators with values whose last axis is in pairs, or in halves, otherwise.
