@@ -51,6 +51,8 @@ class Keywords:
     """The parameters that have a name."""
     takes_any: bool
     """Whether it takes other names too (``**kwargs``)."""
+    placed: tuple[str, ...] = ()
+    """The first parameters, if they are taken by their places alone although they have names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,9 @@ class Folded:
     images: dict[int, Image] = field(default_factory=dict)
     """Of which of the reference's values those of the candidate are copies, by their ids."""
     remade: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
-    """The weights that matter nowhere else, of both sides."""
+    """The weights that matter nowhere else, of both sides, and lack a partner or are no copies."""
+    every: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """All leaves that matter nowhere else, of both sides."""
 
 
 def folded_pieces(
@@ -69,8 +71,9 @@ def folded_pieces(
     images = {found.values[term]: Image(known.values[one]) for term, one in folds.joined.items()}
     if not images:
         return Folded()
-    settled = known.settled(folds.joined.values()), found.settled(folds.joined)
-    return Folded(images, settled)
+    every = known.settled(folds.joined.values()), found.settled(folds.joined)
+    settled = every[0] & odd[0], every[1] & odd[1]
+    return Folded(images, settled, every)
 
 
 def fixed_terms(side: Side, kinds: Container[LeafKind | None]) -> set[int]:
@@ -142,7 +145,7 @@ class _Part:
         return max(UNIT_ROUNDOFF.get(values[one].dtype, 0.0) for one in piece.weights)
 
     def settled(self, joined: Iterable[int]) -> set[int]:
-        """Return the odd weights that nothing rests on but terms that are the other side's."""
+        """Return the leaves that nothing rests on but terms that are the other side's."""
         lowered, cuts = self.side.lowered, self.side.cuts
         read = {operand for node in lowered.nodes for operand in node.operands}
         taken = {value for one in cuts for value in one.taken}
@@ -156,7 +159,8 @@ class _Part:
         needed = set(ends)
         for place in lowered.behind(ends, known=known):
             needed.update(lowered.nodes[place].operands)
-        return {one for term, one in self._odd.items() if term in read and term not in needed}
+        leaves = lowered.leaves.items()
+        return {one for term, one in leaves if term in read and term not in needed}
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ _VAGUE = frozenset({EditKind.OTHER, EditKind.CONSTANT})
 _READ_OTHERWISE = frozenset({EditKind.ARGUMENT, EditKind.OPERAND, EditKind.OTHER})
 _MOST_SLICES = 8
 """In which arguments are looked for."""
-_MOST_OPERATORS = 200
+_MOST_OPERATORS = 1000
 """Of one slice."""
 
 

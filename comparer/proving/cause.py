@@ -90,7 +90,8 @@ def find_cause(
         if reshaped is not None:
             smaller = reshaped.in_one(agree)
             # One part that is taken earlier or later is a form, not a fault beside another one.
-            if not made or len(smaller) <= len(made) or not reshaping.is_moved(reshaped):
+            is_form = 0 < len(made) < len(smaller) and reshaping.is_moved(reshaped)
+            if not (is_form or _is_needless(reshaped, smaller, made)):
                 other = _told(reshaped, smaller, cause)
                 cause = other if _is_plainer(other, cause) else cause
         cause = _by_arguments(asked, agree, cause)
@@ -124,6 +125,14 @@ def _by_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool], cause: Caus
         return cause
     groups = tuple((place,) for place in range(len(given.made)))
     return replace(cause, edits=given.edits, groups=groups, repaired=given)
+
+
+def _is_needless(reshaped: Repair, smaller: Sequence[Made], made: Sequence[Made]) -> bool:
+    """Return whether a value of another shape is put in beside exchanges that do alone."""
+    alone = {one.exchange.reference for one in made}
+    return bool(alone) and alone <= {
+        one.exchange.reference for one in smaller[len(reshaped.start.made) :]
+    }
 
 
 def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:

@@ -196,6 +196,7 @@ def find_lost_gradients(
         ends = (candidate, value), *((reference, one) for one in pair.reference)
         is_held = all(one in side.recorded.records for side, one in ends)  # else it changed before
         is_weight = is_held and end.kind is LeafKind.PARAMETER
+        is_weight = is_weight and not _is_left_behind(pair, leaves, reference, candidate)
         if is_weight and got != {candidate.recorded.got_gradient(value)}:
             is_same = _is_part_of_zeros(pair, end.shape, reference, candidate)
             if is_same is None:
@@ -212,6 +213,18 @@ def find_lost_gradients(
                 of=count,
                 largest=None,
             )
+
+
+def _is_left_behind(pair: LeafPair, leaves: Leaves, reference: Side, candidate: Side) -> bool:
+    """Return whether one side folded a weight into another one, and reads it no more."""
+    ends = (reference, pair.reference), (candidate, (pair.candidate,))
+    is_read = [
+        any(side.lowered.terms.get(value) in side.read for value in values) for side, values in ends
+    ]
+    is_folded = [
+        ids.issuperset(values) for ids, (_, values) in zip(leaves.folded, ends, strict=True)
+    ]
+    return (is_folded[0] and not is_read[1]) or (is_folded[1] and not is_read[0])
 
 
 def _is_part_of_zeros(

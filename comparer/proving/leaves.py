@@ -68,6 +68,9 @@ class Leaves:
     remade: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """Value ids of weights that one side computes from others, and of those, on the other side or
     on the same: their names make them partners, and they are no copies."""
+    folded: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    """Value ids of weights that matter nowhere but in what the other side computes from weights in
+    another form, also of those that the other side has as well, as a norm that it folded."""
     drawn: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     """What operators without a partner drew, and which hides nothing, by value id: only masks are
     made of it that have one, or the other side drew it inside of an operator."""
@@ -307,6 +310,7 @@ def _part_folded(leaves: Leaves, reference: Side, candidate: Side) -> None:
             del leaves.pairs[value]
     paired = {one for pair in leaves.pairs.values() for one in pair.reference}, leaves.pairs.keys()
     for which, ids in enumerate(folded.remade):
+        leaves.folded[which].update(folded.every[which])
         leaves.remade[which].update(ids - paired[which])
         leaves.unequal[which].difference_update(ids)
         leaves.lone[which].difference_update(ids)

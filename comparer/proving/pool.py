@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, ValuesView
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
@@ -137,6 +138,9 @@ def parts_of(argument: Argument) -> Iterator[Argument]:
     if isinstance(argument, tuple):
         for part in argument:
             yield from parts_of(part)
+    elif isinstance(argument, Mapping):
+        for part in argument.values():
+            yield from parts_of(part)
     elif isinstance(argument, Slice):
         yield from (argument.start, argument.stop)
     else:
@@ -145,8 +149,9 @@ def parts_of(argument: Argument) -> Iterator[Argument]:
 
 def is_value(argument: Argument) -> bool:
     """Return whether an argument is a value of the program, or holds one."""
+    inner = argument.values() if isinstance(argument, Mapping) else argument
     return isinstance(argument, ValueRef) or (
-        isinstance(argument, tuple) and any(map(is_value, argument))
+        isinstance(inner, tuple | ValuesView) and any(map(is_value, inner))
     )
 
 

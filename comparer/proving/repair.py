@@ -207,6 +207,7 @@ class Repair(Exchanged):
         They may only turn one form into another on the way to what is wrong.
         """
         begun = len(self.start.made)
+        self._uncross(begun, agree)
         lines: dict[object, list[Exchange]] = {}
         for place, one in enumerate(self.made[begun:]):
             if not (self._is_constructed and self._is_of_numbers(one)):
@@ -231,6 +232,38 @@ class Repair(Exchanged):
                     if self._is_shown([one for one in made if one in dropped]):
                         self.remake(begun, less)
                     break
+
+    def _uncross(self, begun: int, agree: Callable[[Runs, Sink], bool]) -> None:
+        """Put one exchange in the place of two of which one gives back what the other one took.
+
+        Where both programs add up in another order, a wrong term may be put right by moving terms.
+        Two values that changed places are another thing.
+        """
+        made = self.made[begun:]
+        known = [self.numbering.reference[one.exchange.reference] for one in made]
+        found = [one.numbers[one.exchange.candidate] for one in made]
+        crossed: dict[int, int] = {}
+        """Which exchange gives back what another one took, by place, that one first."""
+        for place in range(len(made)):
+            later = (at for at in range(place + 1, len(made)) if at not in crossed.values())
+            back = [at for at in later if known[at] == found[place] and found[at] != known[place]]
+            if back and place not in crossed.values():
+                crossed[place] = back[0]
+        if not crossed or self.elements() > _MOST_ELEMENTS:
+            return
+        whole = {at: self._straight(made[place], made[at]) for place, at in crossed.items()}
+        kept = [whole.get(at) or one.exchange for at, one in enumerate(made) if at not in crossed]
+        if None not in whole.values() and self.suffice(kept, begun, agree):
+            self.remake(begun, kept)
+
+    def _straight(self, taken: Made, back: Made) -> Exchange | None:
+        """Return the exchange of what one put in for what another one took away, if that fits."""
+        known, specs = self.sides[0].lowered.specs, taken.lowered.specs
+        reference, term = taken.exchange.reference, back.exchange.candidate
+        if term >= len(self.start.lowered.specs) or known[reference] != specs[term]:
+            return None
+        one = replace(back.exchange, reference=reference)
+        return replace(one, size=sum(self.sizes(one, back.lowered, back.numbers)))
 
     def _read_everywhere(self, exchanges: Sequence[Exchange]) -> list[Exchange]:
         """Return exchanges for all that read their values before the first one.

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .result import Place
     from .side import Side
 
+    _Given: TypeAlias = tuple[str, object, str, int]
+    """A tuple that a line gives an operator: its name, the line, the argument, how long it is."""
     _Exchanged: TypeAlias = tuple[Argument, Argument]
     """What an operator reads, and what it should."""
 
@@ -48,6 +50,9 @@ _MOST_ARGUMENTS = 100
 """That are tried in one operator."""
 _ORDERS = {"every second element first": (-1, 2), "its halves interleaved": (2, -1)}
 """How an axis is cut in two whose parts are exchanged then."""
+
+_INVERSE = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
+"""What undoes an operator, by the plain words of frameworks."""
 
 
 class _Piece:
@@ -243,6 +248,7 @@ class Trial:
     def _each(self, pool: Pool, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
         """Yield the operators with one change, and what it is told as."""
         table = self.sides[1].table
+        yield from self._orders_in_runs(before)
         for places in self._lines():
             one = self.operators[places[0]]
             end = before.reference, place_of(self.sides[1], one.id, 1)
@@ -256,11 +262,97 @@ class Trial:
         yield from self._replaced(pool, before)
         yield from self._exchanged(before)
         yield from self._paired(before)
+        yield from self._reversed(before)
+        yield from self._taken_elsewhere(before)
+
+    def _reversed(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with one that undoes what a line does in its place: a wrong sign."""
+        side = self.sides[1]
+        for places in self._lines():
+            one = self.operators[places[0]]
+            word = plain_word(one.name)
+            other = _INVERSE.get(word)
+            name = "" if other is None else one.name.replace(word, other)
+            if name in side.table.names and len(one.taken) > 1:
+                changed = [*self.operators]
+                for place in places:
+                    changed[place] = replace(self.operators[place], name=name)
+                used = used_of(side, one)
+                end = before.reference, place_of(side, one.id, 1)
+                own = (replace(used, name=name),), (used,)
+                yield changed, replace(_edit(EditKind.OTHER, end), operators=own)
+
+    def _orders_in_runs(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with two parts of an argument exchanged, other ones in each run."""
+        table = self.sides[1].table
+        lines: dict[_Given, list[tuple[int, tuple[Argument, ...]]]] = defaultdict(list)
+        for place, one in enumerate(self.operators):
+            for name, given in table.named(one.name, one.positional, one.keywords):
+                if isinstance(given, tuple) and not is_value(given):
+                    lines[one.name, one.site, name, len(given)].append((place, given))
+        for (_, _, name, size), runs in lines.items():
+            end = before.reference, place_of(self.sides[1], self.operators[runs[0][0]].id, 1)
+            for first, second in combinations(range(size), 2) if len(runs) > 1 else ():
+                told = [(given, _with_exchanged(given, first, second)) for _, given in runs]
+                changes = [Change(name, other, given) for given, other in told if other != given]
+                if not changes:
+                    continue
+                changed = [*self.operators]
+                for (place, _), (given, other) in zip(runs, told, strict=True):
+                    changed[place] = self._changed([place], {name: (given, other)})[place]
+                yield changed, _edit(EditKind.ARGUMENT, end, (changes[0],))
+
+    def _taken_elsewhere(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators where a line reads another value of that form than it does."""
+        side, values = self.sides[1], self.sides[1].program.values
+        runs = self._runs()
+        alike: dict[object, list[int]] = defaultdict(list)
+        for value in dict.fromkeys((*sorted(self.taken), *runs)):
+            alike[values[value].shape, values[value].dtype].append(value)
+        for places in self._lines():
+            one = self.operators[places[0]]
+            for value in dict.fromkeys(one.taken):
+                for other in alike[values[value].shape, values[value].dtype]:
+                    if other == value or other in one.outputs:
+                        continue
+                    changed = [*self.operators]
+                    for at, place in enumerate(places):
+                        read = runs.get(value, [value] * len(places))
+                        found = runs.get(other, [other] * len(places))
+                        if len(read) == len(found) == len(places):
+                            now = {read[at]: ValueRef(found[at])}
+                            changed[place] = _reading(self.operators[place], now)
+                    end = before.reference, place_of(side, one.id, 1)
+                    change = Change("", *self._called_apart(other, value))
+                    yield changed, _edit(EditKind.OPERAND, end, (change,))
+
+    def _called_apart(self, wanted: int, read: int) -> tuple[str, str]:
+        """Return what two values are called, with their lines where that is the same."""
+        side = self.sides[1]
+        names = self._partner(wanted), side.called(read)
+        if names[0] != names[1]:
+            return names
+        makers = [side.program.values[one].producer for one in (wanted, read)]
+        sites = [None if one is None else side.program.operators[one].site for one in makers]
+        first, second = (
+            name if site is None else f"{name}, line {site.line}"
+            for name, site in zip(names, sites, strict=True)
+        )
+        return first, second
+
+    def _runs(self) -> dict[int, list[int]]:
+        """Return what the line that makes a value makes in each of its runs, by the value."""
+        found: dict[int, list[int]] = {}
+        for places in self._lines():
+            for made in zip(*(self.operators[place].outputs for place in places), strict=False):
+                found.update({value: [*made] for value in made})
+        return found
 
     def _lines(self) -> list[list[int]]:
         """Return the places of the operators, those together that one line ran alike.
 
-        Not those that it runs on one value: a cosine is not the other one of its line.
+        Not those that it runs on one value: a cosine is not the other one of its line. Of few, each
+        comes alone, too: a line may call an operator twice in one run.
         """
         lines: dict[object, list[int]] = {}
         alike = Counter[object]()
@@ -269,7 +361,8 @@ class Trial:
             alike[line, *one.taken] += 1
             key = place if one.site is None else (line, alike[line, *one.taken])
             lines.setdefault(key, []).append(place)
-        return [*lines.values()]
+        few = [places for places in lines.values() if 1 < len(places) <= MOST_AXES]
+        return [*lines.values(), *([place] for places in few for place in places)]
 
     def _orders(self, named: Mapping[str, Argument]) -> Iterator[dict[str, _Exchanged]]:
         """Yield operands of an operator in another order, by name with those that it reads."""
@@ -595,6 +688,13 @@ def _edit(
     kind: EditKind, ends: tuple[Place | None, Place | None], changes: tuple[Change, ...] = ()
 ) -> Edit:
     return Edit(kind=kind, reference=ends[0], candidate=ends[1], changes=changes)
+
+
+def _with_exchanged(parts: tuple[Argument, ...], one: int, two: int) -> tuple[Argument, ...]:
+    """Return an argument with two of its parts exchanged."""
+    found = [*parts]
+    found[one], found[two] = found[two], found[one]
+    return tuple(found)
 
 
 def _reading(operator: Operator, other: Mapping[int, ValueRef]) -> Operator:

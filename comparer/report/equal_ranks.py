@@ -133,7 +133,7 @@ def _without_size(fault: object) -> Hashable:
 
 @_without_size.register(Edit)
 def _(fault: Edit) -> Hashable:
-    return replace(fault, influence=None)
+    return repr(replace(fault, influence=None))  # arguments may be mappings, which have no hash
 
 
 @_without_size.register(LeafDifference)

@@ -25,6 +25,7 @@ from .callhook import CallHook
 from .signature import keywords_of
 from .torch_gradients import hook_gradient
 from .torch_operators import TorchOperators
+from .torch_programs import parameters_of
 from .torch_sharding import PLAIN, array_of, layout_of, local_of
 from .torch_training import TorchTrainer, TorchWatch
 from .torch_transfers import AS_BITS, TorchTransfers
@@ -326,7 +327,7 @@ class TorchAdapter(Adapter):
 
     def forward_keywords(self, model: torch.nn.Module) -> Keywords:
         """Return what ``forward`` accepts by keyword."""
-        return keywords_of(model.forward)
+        return parameters_of(model) or keywords_of(model.forward)
 
     def mean_loss(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return each output's mean in float32, then the mean of the means."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from padiff.dumper.adapter import Keywords
 from padiff.dumpfile import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +43,25 @@ def opened(thing: object) -> Model | None:
             "operator; or record the function that was scripted",
         )
     return None
+
+
+def parameters_of(model: torch.nn.Module) -> Keywords | None:
+    """Return what an exported program takes; None for other models.
+
+    It takes each argument as it was exported with: by its place, or by its name.
+    """
+    graph = getattr(model, "module_call_graph", ())
+    signature = graph[0].signature if graph else None
+    names = getattr(signature, "forward_arg_names", None)
+    spec = getattr(signature, "in_spec", None)
+    if spec is None and isinstance(model, torch.fx.GraphModule):
+        spec = getattr(model, "_in_spec", None)
+        info = getattr(model.graph._codegen, "pytree_info", None)
+        names = getattr(info, "orig_args", None)
+    if spec is None or names is None:
+        return None
+    count = spec.children_specs[0].num_children
+    return Keywords(names=tuple(names), takes_any=False, placed=tuple(names[:count]))
 
 
 def _compiled_classes() -> list[type]:

@@ -25,6 +25,7 @@ from padiff.dumpfile import (
     Slice,
     ValueRef,
 )
+from padiff.program import TABLES
 
 from .followed import Followed
 
@@ -105,6 +106,8 @@ class _Kind:
     """Whether it gives gradients, which no program makes again."""
     is_unscaling: bool
     """Whether it takes the scale of a loss off gradients."""
+    has_rule: bool
+    """Whether a comparison can execute it; else what it makes is a leaf."""
 
 
 class ProgramRecorder:
@@ -160,6 +163,7 @@ class ProgramRecorder:
         """
         self._arrive = guard(self._arrived)
         self._adapter, self._operators = adapter, operators
+        self._table = TABLES.get(adapter.name)
         self._hook, self._local, self._dtype = adapter.hook_gradient, adapter.local, operators.dtype
         self._is_recordable, self.stamp = operators.is_recordable, operators.stamp
         """Returns what tells whether a tensor was changed in place."""
@@ -428,6 +432,7 @@ class ProgramRecorder:
                     is_choosing=name.rpartition(".")[2] in _CHOOSING,
                     is_backward=name.rpartition(".")[2] == "grad",
                     is_unscaling=is_unscaling is not None and is_unscaling(name),
+                    has_rule=self._table is None or name in self._table.names,
                 )
         except Exception as error:
             self._fail(name, error)
@@ -593,7 +598,9 @@ class ProgramRecorder:
                 view.parts, view.place = parts, place
             _, whole = wholes.get(id(tensor), (tensor, tensor))
             is_kept = (
-                not taken.refs or kind.is_backward or (kind.is_choosing and self._is_index(tensor))
+                not (taken.refs and kind.has_rule)
+                or kind.is_backward
+                or (kind.is_choosing and self._is_index(tensor))
             )
             value = self._output(
                 tensor, whole, mode, view=view, is_pending=is_pending, is_kept=is_kept

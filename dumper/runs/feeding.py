@@ -10,7 +10,7 @@ from padiff.dumper.adapter import Keywords
 from padiff.dumper.recording.nested import flatten, flatten_call
 from padiff.dumpfile import InputInfo, Phase, digest_of
 
-from .inputs import Inputs, check_keyword, load_inputs, renamed
+from .inputs import Inputs, check_keyword, in_place, load_inputs, renamed
 from .replay import Recorded, inputs_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class StepInputs:
         keywords = self._adapter.forward_keywords(self._model)
         source = self._source
         if source is None:
-            return load_inputs([one.of_step(step) for one in self._settings.inputs], keywords)
+            files = [one.of_step(step) for one in self._settings.inputs]
+            return in_place(load_inputs(files, keywords), keywords)
         recorded = inputs_of(source, step=step)
         inputs = renamed(recorded, keywords)
         if inputs is not recorded:
@@ -101,7 +102,7 @@ class StepInputs:
             self.notes = (f"inputs: taken in order, {given}",)
         for name in inputs.keywords:
             check_keyword(name, keywords, where=f"the inputs of {str(source)!r}")
-        return inputs
+        return in_place(inputs, keywords)
 
     def _convert(self, inputs: Inputs, *, wants_grad: bool) -> Arguments:
         """Make tensors of all arrays, floating ones in the model's dtype."""

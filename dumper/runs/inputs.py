@@ -249,6 +249,16 @@ def renamed(inputs: Inputs, forward: Keywords) -> Inputs:
     return Inputs(positional=inputs.positional, keywords=named)
 
 
+def in_place(inputs: Inputs, forward: Keywords) -> Inputs:
+    """Return the inputs, by place what ``forward`` takes so alone and nothing before it lacks."""
+    positional, keywords = [*inputs.positional], dict(inputs.keywords)
+    for name in forward.placed[len(positional) :]:
+        if name not in keywords:
+            break
+        positional.append(keywords.pop(name))
+    return Inputs(positional=tuple(positional), keywords=keywords)
+
+
 def _only_or_all(arrays: Array | dict[str, Array]) -> Array | dict[str, Array]:
     """Take the only array out of a file with names, else leave the dict."""
     if isinstance(arrays, dict) and len(arrays) == 1:

@@ -162,18 +162,18 @@ def _named(ours: Sequence[Entry], theirs: Sequence[Entry]) -> Iterator[tuple[Ent
     """Yield those of which one name abbreviates the other, and no other one."""
     met = [
         (one, two) for one in ours for two in theirs
-        if _abbreviates(one.local, two.local) or _abbreviates(two.local, one.local)
+        if is_abbreviation(one.local, two.local) or is_abbreviation(two.local, one.local)
     ]  # fmt: skip
     for one, two in met:
         if sum(one is other for other, _ in met) == sum(two is other for _, other in met) == 1:
             yield one, two
 
 
-def _abbreviates(short: str, long: str) -> bool:
+def is_abbreviation(short: str, long: str) -> bool:
     """Return whether a name is made of the first letters of another one's last words.
 
-    >>> _abbreviates("mk", "time_mix_k"), _abbreviates("k", "time_mix_k"), _abbreviates("mk", "mk")
-    (True, False, False)
+    >>> [is_abbreviation(short, "time_mix_k") for short in ("mk", "k", "time_mix_k")]
+    [True, False, False]
     """
     short, words = short.rpartition(".")[2].lower(), _WORD.findall(long.rpartition(".")[2])
     initials = "".join(word[0].lower() for word in words)

@@ -37,6 +37,12 @@ def build():
 def exported():
     return torch.export.export(build(), (torch.zeros(3, 8),))
 
+def module():
+    return exported().module()
+
+def unflattened():
+    return torch.export.unflatten(exported())
+
 def scripted():
     return torch.jit.script(build())
 """
@@ -46,8 +52,9 @@ def halved(x: torch.Tensor) -> torch.Tensor:
     return x / 2
 
 
-def dumped(folder: Path, name: str) -> Path:
-    words = ("dump", "--model", f"net.py:{name}", "--name", name, "--inputs", "x.npy", "--out", ".")
+def dumped(folder: Path, name: str, *inputs: str) -> Path:
+    given = inputs or ("--inputs", "x.npy")
+    words = ("dump", "--model", f"net.py:{name}", "--name", name, *given, "--out", ".")
     done = run_padiff(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / name
@@ -67,6 +74,17 @@ def test_exported_and_scripted_programs_match_what_they_were_made_of(tmp_path: P
     judged = {one.reference.address.module for one in pairs if one.reference and one.candidate}
     assert {"", "0", "0.norm", "0.linear", "1", "1.norm", "1.linear"} <= judged
     assert padiff.compare(known, scripted)
+
+
+def test_programs_take_by_its_place_what_was_exported_so(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET, encoding="utf-8")
+    known = dumped(tmp_path, "build", "--inputs", "input=auto:3x8")
+
+    module = dumped(tmp_path, "module", "--inputs-from", str(known))
+    tree = dumped(tmp_path, "unflattened", "--inputs-from", str(known))
+
+    assert padiff.compare(known, module)
+    assert padiff.compare(known, tree)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")

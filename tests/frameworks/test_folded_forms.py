@@ -231,3 +231,31 @@ def test_weights_of_one_form_are_no_fold_however_little_they_differ(tmp_path: Pa
 
     assert result.verdict is Verdict.DIVERGED
     assert _compared(tmp_path / "again", plain, copy.deepcopy(plain)).verdict is Verdict.MATCH
+
+
+class _Normed(nn.Module):
+    """A convolution, its norm and a head; the norm stays where it was folded."""
+
+    def __init__(self, *, is_folded: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.norm, self.last = _net(
+            nn.Conv2d(4, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Conv2d(6, 3, 1)
+        )
+        self.is_folded = is_folded
+        if is_folded:
+            self.conv = _behind(self.conv, self.norm)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.conv(x) if self.is_folded else self.norm(self.conv(x))
+        made: torch.Tensor = self.last(hidden.relu())
+        return made
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_norm_that_was_folded_may_still_be_there(is_turned: bool, tmp_path: Path) -> None:
+    plain, folded = (_Normed(is_folded=one).eval() for one in (False, True))
+
+    result = _compared(tmp_path, *((folded, plain) if is_turned else (plain, folded)))
+
+    assert result.verdict is Verdict.MATCH, result.reasons

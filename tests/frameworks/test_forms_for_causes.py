@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-BATCH, TIME, HEADS, WIDTH = 3, 5, 2, 8
+BATCH, TIME, HEADS, WIDTH, HALF = 3, 5, 2, 8, 4
 X = torch.randn(BATCH, TIME, WIDTH, generator=torch.Generator().manual_seed(0))
 
 Thing = Any
 Change = dict[str, Any]
+
+
+def _linear() -> nn.Module:
+    return nn.Linear(WIDTH, WIDTH)
 
 
 def _edits(folder: Path, *models: nn.Module) -> list[str]:
@@ -333,3 +337,109 @@ def test_a_number_is_told_where_two_forms_share_nothing_on_the_way(
     found = _edits(tmp_path, _adapted(is_merged=not is_merged), faulty)
 
     assert found == ["other of mul: 3 where the reference has 2"]
+
+
+def _summed(*, is_last: bool, approximate: str = "none") -> nn.Module:
+    """Add two branches to what they are made of, in one order or in the other."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        other = self.other(self.first(x))
+        hidden = functional.gelu(self.up(self.second(x)), approximate=approximate)
+        made = self.out(hidden)
+        return x + other + made if is_last else made + other + x
+
+    norms = dict.fromkeys(("first", "second"), lambda: nn.LayerNorm(WIDTH))
+    return net(forward, up=_linear, out=_linear, other=_linear, **norms)
+
+
+def test_a_fault_in_a_sum_of_another_order_is_no_exchange_of_its_terms(tmp_path: Path) -> None:
+    def both(**given: Thing) -> nn.Module:
+        return net(
+            lambda self, x: self.last(self.norm(self.two(self.one(self.embed(x))))),
+            embed=_linear,
+            one=lambda: _summed(**given),
+            two=lambda: _summed(**given),
+            norm=lambda: nn.LayerNorm(WIDTH),
+            last=_linear,
+        )
+
+    found = _edits(tmp_path, both(is_last=False), both(is_last=True, approximate="tanh"))
+
+    assert [one.partition(" (")[0] for one in found] == [
+        "approximate of gelu: tanh where the reference has none"
+    ]
+
+
+def _turned(*, is_pair: bool, fault: str = "") -> nn.Module:
+    """Multiply complex numbers by a matrix and turn them, as such or as pairs of real ones."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        real, imaginary = self.real.weight, self.imaginary.weight
+        if not is_pair:
+            z = torch.view_as_complex(x.reshape(*x.shape[:-1], HALF, 2))
+            z = z @ torch.complex(real, imaginary)
+            z = z * torch.polar(torch.ones(HALF), self.angle.weight[0])
+            return self.last(torch.view_as_real(z * z.abs()).flatten(-2))
+        a, b = x[..., ::2], x[..., 1::2]
+        if fault == "sign":
+            a, b = a @ real - b @ imaginary, a @ imaginary - b @ real
+        else:
+            a, b = a @ real - b @ imaginary, a @ imaginary + b @ real
+        cosine, sine = self.angle.weight[0].cos(), self.angle.weight[0].sin()
+        turned = a * cosine - b * sine
+        other = (turned if fault == "overwritten" else a) * sine + b * cosine
+        size = (turned**2 + other**2).sqrt()
+        return self.last(torch.stack([turned * size, other * size], -1).flatten(-2))
+
+    return net(
+        forward,
+        real=lambda: nn.Linear(HALF, HALF, bias=False),
+        imaginary=lambda: nn.Linear(HALF, HALF, bias=False),
+        angle=lambda: nn.Linear(HALF, 1, bias=False),
+        last=_linear,
+    )
+
+
+TURNED = {
+    "": [],
+    "sign": ["sub where the reference has add"],
+    "overwritten": ["mul reads torch.Tensor.sub of (root), line "],
+}
+
+
+@pytest.mark.parametrize("fault", TURNED)
+def test_a_wrong_sign_and_a_value_read_too_late_are_told_of_pairs(
+    fault: str, tmp_path: Path
+) -> None:
+    found = _edits(tmp_path, _turned(is_pair=False), _turned(is_pair=True, fault=fault))
+
+    assert len(found) == len(TURNED[fault])
+    assert all(one.startswith(start) for one, start in zip(found, TURNED[fault], strict=True))
+
+
+def _convolved(order: tuple[str, str] | None = None) -> nn.Module:
+    """Convolve each channel, or add up shifted pictures times single elements of the kernel."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        picture = x[:, None, :3].expand(-1, 2, -1, -1)
+        if order is None:
+            return self.inner(picture)
+        padded = functional.pad(picture, (1, 1, 1, 1))
+        made: Thing = self.inner.bias[:, None, None]
+        for i in range(3):
+            for j in range(3):
+                part = padded[..., i : i + 3, j : j + WIDTH]
+                at = {"i": i, "j": j}
+                made = made + part * self.inner.weight[:, 0, at[order[0]], at[order[1]], None, None]
+        return made
+
+    return net(forward, inner=lambda: nn.Conv2d(2, 2, 3, padding=1, groups=2))
+
+
+def test_indices_in_another_order_in_all_runs_of_a_line_are_one_argument(tmp_path: Path) -> None:
+    right = _edits(tmp_path / "right", _convolved(), _convolved(("i", "j")))
+    found = _edits(tmp_path / "wrong", _convolved(), _convolved(("j", "i")))
+
+    assert not right
+    assert len(found) == 1
+    assert "of __getitem__: [:, 0, 1, 0, none, none] where the reference has" in found[0]
