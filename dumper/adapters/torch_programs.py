@@ -60,8 +60,9 @@ def parameters_of(model: torch.nn.Module) -> Keywords | None:
         names = getattr(info, "orig_args", None)
     if spec is None or names is None:
         return None
-    count = spec.children_specs[0].num_children
-    return Keywords(names=tuple(names), takes_any=False, placed=tuple(names[:count]))
+    inner = spec.children() if hasattr(spec, "children") else spec.children_specs
+    placed = tuple(names[: inner[0].num_children])
+    return Keywords(names=tuple(names), takes_any=False, placed=placed)
 
 
 def _compiled_classes() -> list[type]:

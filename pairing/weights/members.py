@@ -57,6 +57,8 @@ class _Match:
     ways: tuple[list[WeightPair], ...]
     """How it can lie, the likely one first."""
     is_held: bool
+    is_named: bool
+    """Whether the stack is called as the members call theirs: another likeness is no proof."""
     score: tuple[float, ...]
 
 
@@ -147,12 +149,13 @@ def _between(
             for other in matches
             if other is not match
             and not other.is_held
-            and other.score >= match.score
+            and (other.score >= match.score or not match.is_named)
             and (other.whole is match.whole or other.family is match.family)
         ]
         others = [*match.ways[1:], *(way for other in rivals for way in other.ways)]
-        sure = _GUESS if others else _LIKELY
-        yield from doubted(match.ways[0], others, sure, _UNTOLD if others else "")
+        is_told = match.is_named and not others  # else what is left may be so by an earlier guess
+        sure, note = (_LIKELY, "") if is_told else (_GUESS, _UNTOLD)
+        yield from doubted(match.ways[0], others, sure, note)
 
 
 def _match(
@@ -174,6 +177,7 @@ def _match(
         family=family,
         ways=tuple(held[:1] or ways),
         is_held=bool(held),
+        is_named=is_short,
         score=(bool(held), shared, is_short, alike, are_even),
     )
 
