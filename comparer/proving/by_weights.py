@@ -36,8 +36,8 @@ _Made: TypeAlias = tuple[Change, tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The candidate with other arguments of some operators: one that has no other fault."""
+class Regiven:
+    """The candidate with the arguments of the reference: that has no other fault."""
 
     asked: Asked
     made: tuple[_Made, ...]
@@ -77,7 +77,7 @@ class Given:
         return {own for place in group for _, own in self.made[place][1]}
 
 
-def find_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool]) -> Given | None:
+def find_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool]) -> Regiven | None:
     """Return the candidate with the reference's arguments, if all results agree then.
 
     Args:
@@ -96,7 +96,7 @@ def find_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool]) -> Given |
     while smaller:
         made = smaller
         smaller = next((some for some in _but_one(made) if _are_all(asked, some, agree)), None)
-    return None if made is None else Given(asked, tuple(made))
+    return None if made is None else Regiven(asked, tuple(made))
 
 
 def _but_one(made: Sequence[_Made]) -> list[list[_Made]]:

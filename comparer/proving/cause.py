@@ -11,9 +11,9 @@ from padiff.dumpfile import DumpFormatError, ProgramError
 
 from .alignment import align
 from .arguments import told_by_arguments
+from .by_weights import find_arguments
 from .edits import describe
 from .exchanged import Asked, Start
-from .given import find_arguments
 from .parting import find_parting
 from .repair import NUMBER, Repair
 from .repaired import Repaired
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from padiff.program import Leaf, Lowered, Site
 
     from .alignment import Alignment, Likeness
+    from .by_weights import Regiven
     from .exchanged import Made
     from .executed import Runs, Sink
-    from .given import Given
     from .numbering import Numbering
     from .result import Change, Edit, Place
     from .side import Side
@@ -42,7 +42,7 @@ class Cause:
     edits: tuple[Edit, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
     """Which of the exchanges each edit stands for."""
-    repaired: Repaired | Given | None = None
+    repaired: Repaired | Regiven | None = None
     """The candidate with these exchanges; None without a proof."""
 
 

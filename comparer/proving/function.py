@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from padiff.pairing import Pairing
     from padiff.program import Leaf, Operator, Read
 
+    from .by_weights import Regiven
     from .earlier import Earlier
-    from .given import Given
     from .leaves import Leaves
     from .result import Effect, LeafDifference, Place, UpdateComparison
     from .side import Side
@@ -109,7 +109,7 @@ class _Comparison:
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
         """The numbers of the candidate's terms, with what was joined."""
-        self.repaired: Repaired | Given | None = None
+        self.repaired: Repaired | Regiven | None = None
         """The candidate without the faults of its function; None unless they are proved."""
 
     def run(self, differing: Container[int]) -> FunctionComparison:

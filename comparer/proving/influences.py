@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from padiff.program import Leaf, Lowered
     from padiff.program.primitives import Array
 
+    from .by_weights import Regiven
     from .cause import Cause
     from .executed import Runs, Sink
-    from .given import Given
     from .leaves import Leaves
     from .result import Edit, LeafDifference
     from .side import Side
@@ -74,7 +74,7 @@ def _is_form(influence: Influence | None) -> bool:
 
 def _influence_of(
     sides: tuple[Side, Side],
-    repaired: Repaired | Given,
+    repaired: Repaired | Regiven,
     group: Sequence[int],
     runs: Runs,
     results: Sequence[Sink],
@@ -140,7 +140,7 @@ def with_influences(
     differences: Iterable[LeafDifference],
     sides: tuple[Side, Side],
     leaves: Leaves,
-    repaired: Repaired | Given | None,
+    repaired: Repaired | Regiven | None,
     results: Sequence[Sink],
 ) -> Iterator[LeafDifference]:
     """Yield leaves that differ, those that a forward pass takes with their influence on results.
@@ -185,7 +185,7 @@ class _Leaves:
         self,
         candidate: Side,
         leaves: Leaves,
-        repaired: Repaired | Given,
+        repaired: Repaired | Regiven,
         wanted: Mapping[int, bool],
     ) -> None:
         self._candidate, self._leaves, self._wanted = candidate, leaves, wanted
