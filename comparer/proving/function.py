@@ -200,13 +200,9 @@ class _Comparison:
             for record, value in side.recorded.borders.items()
             if side.file.index.records[record].role is not Role.BUFFER
         )
-        rest = [side.lowered.terms[value] for value in late]
-        needed = set(rest)
-        while rest:
-            place = side.lowered.producers.get(rest.pop())
-            operands = () if place is None else side.lowered.nodes[place].operands
-            rest += [term for term in operands if term not in needed]
-            needed.update(operands)
+        ends = {side.lowered.terms[value] for value in late}
+        nodes = (side.lowered.nodes[place] for place in side.lowered.behind(ends))
+        needed = ends.union(*(node.operands for node in nodes))
         leaves = side.lowered.leaves
         return {side.program.values[leaves[term]].name for term in needed if term in leaves}
 
@@ -378,13 +374,27 @@ class _Comparison:
                 yield from (Sink(a, b, None) for a, b in zip(one.taken, two.taken, strict=True))
 
     def _is_open(self) -> bool:
-        """Return whether operators without a rule and without a partner hide something."""
-        cuts = zip(self.leaves.lone_cuts(*self.sides), self.leaves.drawn, strict=True)
-        return any(
-            _is_forward(one) and not drawn.issuperset(one.outputs)
-            for those, drawn in cuts
-            for one in those
+        """Return whether operators without a rule and without a partner hide something.
+
+        They do where something that has to agree is computed from their outcomes.
+        """
+        sinks = [*self._taken_by_cuts(), *self.results]
+        ends = (
+            {one for sink in sinks for one in (sink.reference, *sink.others)},
+            {sink.candidate for sink in sinks},
         )
+        cuts = zip(self.leaves.lone_cuts(*self.sides), self.leaves.drawn, strict=True)
+        for side, (those, drawn), values in zip(self.sides, cuts, ends, strict=True):
+            terms = side.lowered.terms
+            made = [
+                terms[value]
+                for one in those
+                if _is_forward(one) and not drawn.issuperset(one.outputs)
+                for value in one.outputs
+            ]
+            if made and not side.lowered.ahead(made).isdisjoint(terms[value] for value in values):
+                return True
+        return False
 
 
 def _in_files(sides: tuple[Side, Side], found: C) -> C:

@@ -279,8 +279,12 @@ class PaddleOperators(PatchedOperators):
         return tensor._inplace_version(), tuple(tensor.shape)
 
     def memory(self, tensor: paddle.Tensor) -> Hashable:
-        """Return the address at which the memory begins that a tensor and its views share."""
-        return int(tensor.data_ptr() - tensor._offset())
+        """Return the address at which the memory begins that a tensor and its views share.
+
+        What has none, as outputs that an operator left out, shares it with nobody.
+        """
+        place: Any = tensor.data_ptr()
+        return -id(tensor) if place is None else int(place - tensor._offset())
 
     def dtype(self, tensor: paddle.Tensor) -> str:
         """Return the dtype's name without ``paddle.``."""

@@ -59,8 +59,12 @@ _DRAWING = frozenset({
     "feature_dropout_", "feature_alpha_dropout_", "stft", "kaiming_uniform_",
 })  # fmt: skip
 """Last names of functions that may draw; whether one did is seen by the generator's state."""
-_OPENED = frozenset({"torch.nn.functional.gumbel_softmax"})
-"""Functions in Python that draw and cut gradients on their way: their own calls are recorded."""
+_OPENED = frozenset({
+    "torch.nn.functional.gumbel_softmax",
+    "torch.nn.functional.triplet_margin_with_distance_loss",
+})  # fmt: skip
+"""Functions in Python that draw and cut gradients on their way, or call what they are given: their
+own calls are recorded."""
 _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
 """What a gradient scaler calls ahead of the update."""
 _WRITING = {
@@ -165,11 +169,15 @@ def _may_draw(name: str) -> bool:
     return name.rpartition(".")[2] in _DRAWING
 
 
+_ASKING = ("has_torch_function_unary", "has_torch_function_variadic")
+"""What a function of ``torch.nn.functional`` asks first: whether somebody takes its call over."""
+
+
 @cache
 def _body(function: Callable[..., Any]) -> FunctionType:
     """Return a function of ``torch.nn.functional`` that calls what it is made of."""
     assert isinstance(function, FunctionType)
-    known = {**function.__globals__, "has_torch_function_unary": lambda _: False}
+    known = {**function.__globals__, **dict.fromkeys(_ASKING, lambda *_: False)}
     opened = FunctionType(function.__code__, known, argdefs=function.__defaults__)
     opened.__kwdefaults__ = function.__kwdefaults__
     return opened

@@ -21,6 +21,8 @@ REDUCED = (
     "f(3, 4), [], True",
 )
 
+_SINGLE, _PER_FEATURE = "f(3, 4).astype('float32')", "f(4).astype('float32')"
+_UNQUANTISED = "-1.0, 0, 0.0, 0.0"
 CASES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
@@ -240,6 +242,15 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(3, 4, 5), None, None, 2.0**-10, 1",
         "f(3, 4, 5), f(20), f(20), 2.0**-10, 1",
     ),
+    "fused_rms_norm_quant": (
+        f"{_SINGLE}, None, None, {_PER_FEATURE}, None, 2.0**-10, 1, {_UNQUANTISED}",
+        f"{_SINGLE}, {_PER_FEATURE}, {_SINGLE}, {_PER_FEATURE}, {_PER_FEATURE}, 2.0**-10, 1, {_UNQUANTISED}",
+    ),
+    "fused_bias_residual_layernorm": (
+        f"{_SINGLE}, None, None, {_PER_FEATURE}, {_PER_FEATURE}, 2.0**-10, 1.0, 1, {_UNQUANTISED}",
+        f"{_SINGLE}, {_PER_FEATURE}, {_SINGLE}, {_PER_FEATURE}, {_PER_FEATURE}, 2.0**-10, 0.5, 1, {_UNQUANTISED}",
+    ),
+    "spectral_norm": ("f(4, 6), f(4), f(6), 0, 2, 2.0**-30", "f(4, 3, 2), f(3), f(8), 1, 1, 0.5"),
     "group_norm": (
         "f(2, 6, 5), f(6), f(6), 1e-5, 3, 'NCHW'",
         "f(2, 6, 4, 5), None, None, 1e-5, 2, 'NCHW'",
@@ -276,6 +287,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "2.5, paddle.int64, place",
         "f(3, 4), paddle.float32",
         "i(9, 5), stop_gradient=False",
+        "[f(1), [2.5]]",
+        "[[f(), 1], [f(), f()]]",
     ),
     "full_like": ("f(3, 4), 2.5, paddle.float64, place", "f(3, 4), 2, paddle.int64, place"),
     **dict.fromkeys(["zeros", "ones"], ("[3, 4], paddle.float64, place",)),
@@ -313,6 +326,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5, 6), (None, slice(None), 1)",
         "f(5, 6), i(5, 3)",
         "f(5, 6, 7), (slice(None), i(6, 3), i(7, 3))",
+        "f(5, 6), (slice(None, None, -1), slice(4, 0, -2))",
         "f(5, 6), b(5, 6)",
     ),
     ".__setitem__": (
@@ -339,6 +353,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5, 4), [i(5, 6), i(4, 6)], f(6), True",
     ),
     "index_add": ("f(5, 4), i(5, 6), f(6, 4), 0", "f(5, 4), i(4, 6), f(5, 6), 1"),
+    "sequence_mask": (
+        "i(5, 3) + 1, -1, paddle.int64",
+        "i(5, 2, 3), 7, paddle.float64",
+        "i(5, 3), paddle.to_tensor(6, 'int32'), paddle.bool",
+    ),
     "masked_select": ("f(3, 4), b(3, 4)",),
     "one_hot": ("i(5, 3, 4), 5",),
     "cross_entropy_with_softmax": (
@@ -559,7 +578,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(4, 3), 1.5, 1, False",
         "i(9, 3, 3), 2, -1, False",
     ),
-    "fill_diagonal_tensor": ("f(3, 4), f(3), 0, 0, 1", "f(3, 4, 5), f(4, 3), 1, 0, 2"),
+    "fill_diagonal_tensor": (
+        "f(3, 4), f(3), 0, 0, 1",
+        "f(3, 4), f(1, 3), 0, 0, 1",
+        "f(3, 4, 5), f(4, 3), 1, 0, 2",
+    ),
     "broadcast_tensors": ("[f(3, 1), f(4)]", "[f(2, 1, 3), f(4, 1), f(1)]"),
     "repeat_interleave": (
         "f(3, 4), 2, 0, -1",
@@ -638,7 +661,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "paddle.sort(f(5)), f(3), True, False",
     ),
     "bincount": ("i(5, 9), None, 0", "i(5, 9), f(9), 7"),
-    "histogram": ("f(30), None, 7, -1.0, 1.5, False", "i(9, 3, 5), None, 4, 0.0, 8.0, False"),
+    "histogram": (
+        "f(30), None, 7, 0.0, 0.0, False",
+        "f(30), None, 7, -1.0, 1.5, False",
+        "i(9, 3, 5), None, 4, 0.0, 8.0, False",
+    ),
     "nonzero": ("b(3, 4)", "i(2, 9)"),
     "identity_loss": ("f(3, 4), 0", "f(3, 4), 1", "f(3, 4), 2"),
     "l1_norm": ("f(3, 4).astype('float32')",),
@@ -818,7 +845,7 @@ OPAQUE = (
     ("set_value", "f(5, 4), [0], [2], [1], [0], [], [0], [1], [2.5]"),
     ("fill_diagonal", "f(6, 3), 1.5, 0, True"),
     ("unique", "i(5, 9), True, True, True, [], paddle.int64"),
-    ("histogram", "f(30), None, 7, 0.0, 0.0, False"),
+    ("histogram", "f(30), None, 7, 0.0, 0.0, True"),
     ("cumsum", "f(3, 4), 1, False, True, False"),
     ("dropout", "f(3, 4), None, 0.3, False, 'upscale_in_train', 0, False"),
 )

@@ -130,6 +130,12 @@ CASES: dict[str, tuple[str, ...]] = {
         ("f(3, 4), f(3, 4)", "f(3, 4), f(4)"),
     ),
     "xlogy": ("f(3, 4), p(3, 4)", "i(2, 5).double(), p(5)"),
+    "special.xlog1py": ("f(3, 4), p(3, 4)", "i(2, 5).double(), p(5)"),
+    "special.entr": ("f(3, 4)", "i(3, 9).double() - 1"),
+    "special.ndtr": ("f(3, 4)", "f(5) * 9"),
+    "special.ndtri": ("u(3, 4)",),
+    "heaviside": ("f(3, 4), f(4)", "i(3, 9).double() - 1, f(9)", "i(3, 9) - 1, i(5, 9)"),
+    "ldexp": ("f(3, 4), i(5, 4) - 2", "f(3), f(3)"),
     "copysign": ("f(3, 4), f(4)", "f(3), -2.0"),
     "clamp": ("f(3, 4), -0.5, 0.5", "f(3), min=0.1", "f(3), max=0.1", "f(3, 4), f(4), f(4) + 9"),
     "clamp_min": ("f(3, 4), 0.2", "f(3, 4), f(4)"),
@@ -386,6 +392,9 @@ CASES: dict[str, tuple[str, ...]] = {
     "triu": ("f(3, 4)", "f(2, 3, 4), 1", "f(3, 4), diagonal=-1"),
     "tril_indices": ("3, 4", "4, 3, 1"),
     "triu_indices": ("3, 4", "4, 3, -1"),
+    "diagflat": ("f(4)", "f(2, 3), 1", "f(3), -2"),
+    ".fill_diagonal_": ("f(3, 4), 1.5", "f(5, 4), 2.0, True", "f(3, 3, 3), -1.0", "i(9, 4, 2), 7"),
+    "combinations": ("f(5)", "f(4), 3", "i(9, 4), 2, True"),
     "narrow": ("f(5, 4), 0, 1, 3", "f(4, 5), -1, -3, 2"),
     "meshgrid": (
         "f(3), f(4)",
@@ -405,6 +414,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "zeros": ("3, 4", "(3, 4), dtype=torch.int64"),
     "ones": ("3, 4", "(3, 4), dtype=torch.bool"),
     "full": ("(3, 4), 2.5", "(3,), 7, dtype=torch.int64", "(2,), 1.0", "(3,), True"),
+    ".new_tensor": ("f(3), [[1.5, 2.0], [0.0, 3.0]]", "f(3), [1, 2], dtype=torch.int64"),
     ".new_zeros": ("f(3), 3, 4", "i(5, 3), (2, 2)"),
     ".new_ones": ("f(3), (3, 4)", "i(5, 3), (2, 2), dtype=torch.float64"),
     ".new_full": ("f(3), (3, 4), 2.5",),
@@ -606,8 +616,22 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "bucketize": ("f(3, 4), torch.arange(-3.0, 3.0)", "i(9, 5), torch.arange(9), right=True"),
     "bincount": ("i(5, 20)", "i(5, 20), f(20)", "i(5, 20), minlength=9"),
-    "histc": ("f(40), 8, -2, 1.5", "i(5, 30).double(), bins=5, min=0, max=4", "p(3, 4), 3, 0, 1"),
+    "histc": (
+        "f(40), 8, -2, 1.5",
+        "i(5, 30).double(), bins=5, min=0, max=4",
+        "p(3, 4), 3, 0, 1",
+        "f(40), 6",
+    ),
     "diff": ("f(3, 4)", "f(5, 3), 2, 0", "f(3, 4), prepend=f(3, 1)", "b(7)"),
+    "cumulative_trapezoid": ("f(3, 4)", "f(3, 4), dx=0.5", "f(3, 4), f(3, 4)", "f(4, 3), dim=0"),
+    "dist": ("f(3, 4), f(3, 4)", "f(3, 4), f(4), 1", "f(3), f(3), 3.0"),
+    "renorm": ("f(3, 4), 2, 0, 1.5", "f(3, 4, 2), 1, -2, 2.0"),
+    "isin": (
+        "i(9, 3, 4), i(9, 3)",
+        "i(9, 3, 4), 2",
+        "i(9, 4), i(9, 2, 2), invert=True",
+        "3, i(5, 4)",
+    ),
     "trapezoid": ("f(3, 4)", "f(3, 4), dx=0.5", "f(3, 4), f(3, 4)", "f(4, 3), dim=0"),
     "take_along_dim": ("f(3, 4), i(4, 3, 2), 1", "f(3, 4), i(4, 1, 2), 1", "f(3, 4), i(12, 5)"),
     "cov": ("f(3, 9)", "f(9)", "f(3, 9), correction=0"),
@@ -689,6 +713,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "f(5, 4), 1, i(4, 5, 3), f(5, 3), reduce='add'",
     ),
     "scatter_add": ("f(5, 4), 0, i(5, 3, 4), f(3, 4)", "f(5, 4), 1, i(4, 5, 3), f(5, 7)"),
+    "index_reduce": tuple(
+        f"f(3, 4, 2), 1, i(4, 3), f(3, 3, 2), '{how}', include_self={own}"
+        for how in ("prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ),
     "scatter_reduce": (
         "f(5, 4), 0, i(5, 3, 4), f(3, 4), 'sum'",
         "f(5, 4), 0, i(5, 9, 4), f(9, 4), 'prod'",
@@ -853,6 +882,14 @@ CASES: dict[str, tuple[str, ...]] = {
         "fft.rfft2 fft.rfftn".split(), ("f(4, 6)", "f(2, 4, 6), norm='ortho'", "f(4, 6), (3, 8)")
     ),
     **dict.fromkeys(
+        "fft.hfft2 fft.hfftn".split(), ("c(4, 6)", "c(4, 5), norm='ortho'", "c(4, 5), (4, 7)")
+    ),
+    **dict.fromkeys(
+        "fft.ihfft2 fft.ihfftn".split(), ("f(4, 6)", "f(4, 5), norm='forward'", "f(4, 5), (4, 7)")
+    ),
+    "fft.hfft": ("c(3, 5)", "c(3, 5), 7, norm='ortho'", "c(3, 5), norm='forward'", "f(4), dim=0"),
+    "fft.ihfft": ("f(3, 5)", "f(3, 6), 7, norm='ortho'", "f(3, 5), norm='backward'"),
+    **dict.fromkeys(
         "fft.irfft2 fft.irfftn".split(), ("c(4, 6)", "c(4, 5), norm='ortho'", "c(4, 5), (4, 7)")
     ),
     "fft.fftshift": ("f(7)", "f(4, 5), 1"),
@@ -937,6 +974,7 @@ CASES: dict[str, tuple[str, ...]] = {
         for n in (1, 2, 3)
     },
     "F.lp_pool1d": ("p(2, 3, 8), 2.0, 3", "p(2, 3, 8), 3.0, 2, 1, True"),
+    "F.lp_pool3d": ("p(2, 3, 6, 4, 4), 2.0, 2",),
     "F.lp_pool2d": ("p(2, 3, 8, 7), 2.0, 3", "p(2, 3, 8, 7), 3.0, 2, 1, True"),
     **{
         f"F.adaptive_{k}_pool{n}d": tuple(

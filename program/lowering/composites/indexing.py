@@ -116,14 +116,16 @@ def _bounds_of(b: Builder, part: slice, size: int) -> _Bounds:
         None if each is None else integer(b, each) for each in (part.start, part.stop, part.step)
     )
     start, stop, step = slice(start, stop, step).indices(size)
-    if step < 0:
-        raise NotLoweredError("a slice that runs backward")
-    return start, max(start, stop), step
+    return start, max(start, stop) if step > 0 else min(start, stop), step
 
 
 def _basic(b: Builder, x: Term, bounds: Sequence[_Bounds]) -> Term:
     for axis, (start, stop, step) in enumerate(bounds):
-        x = narrow(b, x, axis, start, stop, step)
+        if step > 0:
+            x = narrow(b, x, axis, start, stop, step)
+        else:
+            last = x.shape[axis] - 1
+            x = narrow(b, b("flip", x, axes=(axis,)), axis, last - start, last - stop, -step)
     return x
 
 
@@ -333,6 +335,8 @@ def _assigned(b: Builder, x: Term, bounds: Sequence[_Bounds], value: Term) -> Te
         size = x.shape[axis]
         if (start, step) == (0, 1) and stop >= size:
             continue
+        if step < 0:
+            raise NotLoweredError("writing through a slice that runs backward")
         whole = [(0, extent, 1) for extent in x.shape]
         rest = [*whole[: axis + 1], *bounds[axis + 1 :]]
         inner = narrow(b, x, axis, start, stop, step)

@@ -316,6 +316,20 @@ def _magnitude(b: Builder, x: Term) -> Term:
     return real * real + imag * imag
 
 
+def _holds_tensors(data: Any) -> bool:
+    inside = data if isinstance(data, tuple | list) else ()
+    return any(isinstance(one, Term) or _holds_tensors(one) for one in inside)
+
+
+def written_down(b: Builder, data: Any, kind: Kind) -> Term:
+    """Return numbers of nested sequences; tensors may stand among them."""
+    if isinstance(data, Term):
+        return as_kind(b, data, kind)
+    if _holds_tensors(data):
+        return stack(b, [written_down(b, one, kind) for one in data], 0)
+    return as_kind(b, b.literal(np.asarray(data)), kind)
+
+
 def static_array(b: Builder, value: Any) -> Any:
     """Return the elements of a tensor, or of nested sequences of numbers."""
     return b.static(value) if isinstance(value, Term) else np.asarray(value)

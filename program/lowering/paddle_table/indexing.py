@@ -53,6 +53,13 @@ def _index_put(b: Builder, a: Arguments) -> Term:
     return at.set_item(b, a.x, tuple(a.indices), a.value, accumulate=bool(a.accumulate))
 
 
+def _sequence_mask(b: Builder, a: Arguments) -> Term:
+    """Return which places are before each length: as many as the longest one says, or a number."""
+    size = b.expected[0].shape[-1]
+    before = b("less", s.positions(b, size, a.x.ndim + 1, a.x.ndim), s.unsqueeze(b, a.x, -1))
+    return s.as_kind(b, before, b.expected[0].kind)
+
+
 def _masked_select(b: Builder, a: Arguments) -> Term:
     return at.get_item(b, a.x, s.expand(b, a.mask, a.x.shape))
 
@@ -181,5 +188,6 @@ ROWS: tuple[Row, ...] = (
         _received_with_edges),
     row("send_uv", "x, y, src_index, dst_index, message_op='ADD'", _sent),
     row("masked_select", "x, mask", _masked_select),
+    row("sequence_mask", "x, maxlen, out_dtype=None", _sequence_mask),
     row("one_hot", "x, num_classes", _one_hot),
 )  # fmt: skip

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.program.lowering.builder import NotLoweredError
 from padiff.program.lowering.composites import norms
 from padiff.program.lowering.composites import shaping as s
 from padiff.program.lowering.composites.matrices import matmul
-from padiff.program.lowering.rules import Arguments, Result, Row, row
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
 
 from .layout import as_before, channels_first
 
@@ -44,6 +45,43 @@ def _layer_norm(b: Builder, a: Arguments) -> Term:
         None if each is None else s.reshape(b, each, shape) for each in (a.scale, a.bias)
     )
     return norms.layer_norm(b, a.x, count, (weight, bias), a.epsilon)
+
+
+def _fused_norm(name: str) -> Rule:
+    """Add a bias and a residual, then normalise; the sum is returned, too, where there is one."""
+
+    def rule(b: Builder, a: Arguments) -> Result:
+        if a.quant_scale > 0:
+            raise NotLoweredError("a result that is quantised")
+        x = a.x if a.bias is None else a.x + a.bias
+        if a.residual is not None:
+            x = x + (a.residual if a.residual_alpha == 1 else a.residual * a.residual_alpha)
+        shape = a.x.shape[a.begin_norm_axis :]
+        affine = [
+            None if each is None else s.reshape(b, each, shape)
+            for each in (a.norm_weight, a.norm_bias)
+        ]
+        norm = norms.rms_norm if name == "rms" else norms.layer_norm
+        made = norm(b, x, len(shape), (affine[0], affine[1]), a.epsilon)
+        others = [x if each.shape == x.shape else None for each in b.expected[1:]]
+        return [made, *others]
+
+    return rule
+
+
+def _spectral_norm(b: Builder, a: Arguments) -> Term:
+    """Divide by the largest singular value, found by powers from where two vectors lie."""
+    weight = s.move_axis(b, a.weight, [a.dim], [0])
+    matrix = s.reshape(b, weight, (weight.shape[0], -1))
+    left, right = a.u, a.v
+    for _ in range(a.power_iters):
+        right = _unit(b, matmul(b, s.swap(b, matrix, 0, 1), left), a.eps)
+        left = _unit(b, matmul(b, matrix, right), a.eps)
+    return a.weight / matmul(b, left, matmul(b, matrix, right))
+
+
+def _unit(b: Builder, x: Term, epsilon: float) -> Term:
+    return x / (norms.vector_norm(b, x, 2, (0,), keepdims=True) + float(epsilon))
 
 
 def _group_norm(b: Builder, a: Arguments) -> Term:
@@ -85,6 +123,9 @@ def _batch_norm(b: Builder, a: Arguments) -> Result:
     return [as_before(b, result, a.data_format), *rest, *extra]
 
 
+_FUSED = "x, bias, residual, norm_weight, norm_bias, epsilon"
+_QUANTISED = "quant_scale=-1, quant_round_type=0, quant_max_bound=0, quant_min_bound=0"
+
 ROWS: tuple[Row, ...] = (
     row("matmul .__matmul__", "x, y, transpose_x=False, transpose_y=False", _matmul),
     row(".__rmatmul__", "x, y", lambda b, a: matmul(b, a.y, a.x)),
@@ -94,6 +135,11 @@ ROWS: tuple[Row, ...] = (
     row("dot", "x, y", _dot),
     row("addmm addmm_ baddbmm baddbmm_", "input, x, y, beta=1.0, alpha=1.0", _added_product),
     row("layer_norm", "x, scale=None, bias=None, epsilon=1e-5, begin_norm_axis=1", _layer_norm),
+    row("fused_rms_norm_quant",
+        f"{_FUSED}, begin_norm_axis, {_QUANTISED}, residual_alpha=1", _fused_norm("rms")),
+    row("fused_bias_residual_layernorm",
+        f"{_FUSED}, residual_alpha, begin_norm_axis, {_QUANTISED}", _fused_norm("layer")),
+    row("spectral_norm", "weight, u, v, dim=0, power_iters=1, eps=1e-12", _spectral_norm),
     row("group_norm",
         "x, scale=None, bias=None, epsilon=1e-5, groups=-1, data_format='NCHW'", _group_norm),
     row("batch_norm",

@@ -235,12 +235,16 @@ def _bincount(b: Builder, a: Arguments) -> Term:
 
 def _histogram(b: Builder, a: Arguments) -> Term:
     """Count elements in bins of one width; the last bin has its upper end."""
-    if a.weight is not None or a.density or a.min >= a.max:
-        raise NotLoweredError("weights, shares, or limits that are those of the elements")
+    if a.weight is not None or a.density:
+        raise NotLoweredError("weights, or shares")
     x = s.reshape(b, s.as_float(b, a.input), (-1,))
-    place = b("floor", (x - float(a.min)) * (a.bins / (a.max - a.min)))
+    low: Any = float(a.min)
+    high: Any = float(a.max)
+    if low == high:  # limits are those of the elements
+        low, high = (b(name, x, axes=(0,), keepdims=False) for name in ("amin", "amax"))
+    place = b("floor", (x - low) * (a.bins / (high - low)))
     place = s.as_kind(b, act.clamp(b, place, 0.0, float(a.bins - 1)), Kind.INT)
-    inside = b("and", x >= float(a.min), x <= float(a.max))
+    inside = b("and", x >= low, x <= high)
     return b("bincount", place, s.as_kind(b, inside, Kind.INT), size=a.bins)
 
 

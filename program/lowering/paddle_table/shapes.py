@@ -91,8 +91,8 @@ def _full(b: Builder, a: Arguments) -> Term:
 
 def _to_tensor(b: Builder, a: Arguments) -> Term:
     """Write numbers down, or copy a tensor."""
-    made = a.data if isinstance(a.data, Term) else b.literal(np.asarray(a.data))
-    return s.as_kind(b, made, kind_of(a.dtype, made.kind))
+    own = a.data.kind if isinstance(a.data, Term) else b.expected[0].kind
+    return s.written_down(b, a.data, kind_of(a.dtype, own))
 
 
 def _full_like(b: Builder, a: Arguments) -> Term:
@@ -220,6 +220,8 @@ def _put_diagonal(b: Builder, a: Arguments) -> Term:
     count = max(0, min(moved.shape[0] - before, moved.shape[1] - behind))
     places = b("iota", size=count)
     source = s.move_axis(b, a.y, [a.y.ndim - 1], [0]) if a.y.ndim else a.y
+    if source.shape == (count, 1) and moved.ndim == 2:  # noqa: PLR2004 -- Paddle adds an axis
+        source = s.reshape(b, source, (count,))
     result = b("put", moved, source, places + before, places + behind, reduce="set")
     return s.move_axis(b, result, [0, 1], [first, second])
 

@@ -251,10 +251,32 @@ def _hypot(b: Builder, a: Arguments) -> Term:
     return b("abs", size)
 
 
-def _xlogy(b: Builder, a: Arguments) -> Term:
-    product = b("mul", a.input, b("log", a.other))
-    result = b("where", b("equal", a.input, 0), 0.0, product)
-    return b("where", b("isnan", a.other), a.other, result)
+def _times_log(name: str) -> Rule:
+    def rule(b: Builder, a: Arguments) -> Term:
+        product = b("mul", a.input, b(name, as_float(b, b.term(a.other))))
+        result = b("where", b("equal", a.input, 0), 0.0, product)
+        return b("where", b("isnan", a.other), a.other, result)
+
+    return rule
+
+
+def _entropy(b: Builder, a: Arguments) -> Term:
+    """Return -x log x, 0 at 0 and -inf below."""
+    x = as_float(b, a.input)
+    result = b("where", b("equal", x, 0.0), 0.0, -(x * b("log", b("where", x > 0.0, x, 1.0))))
+    return b("where", x < 0.0, -math.inf, result)
+
+
+def _normal(b: Builder, a: Arguments) -> Term:
+    return b("erfc", as_float(b, a.input) * -math.sqrt(0.5)) * 0.5
+
+
+def _heaviside(b: Builder, a: Arguments) -> Term:
+    return b("where", b("equal", a.input, 0), a.values, as_kind(b, a.input > 0, a.input.kind))
+
+
+def _scaled_by_two(b: Builder, a: Arguments) -> Term:
+    return a.input * b("pow", 2.0, as_float(b, b.term(a.other)))
 
 
 def _sinc(b: Builder, a: Arguments) -> Term:
@@ -347,12 +369,12 @@ _FUNCTIONS = [
     "digamma",
 ]
 _ALSO = {
-    "asin": "arcsin .arcsin",
-    "acos": "arccos .arccos",
-    "atan": "arctan .arctan",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
+    "asin": "arcsin .arcsin .arcsin_",
+    "acos": "arccos .arccos .arccos_",
+    "atan": "arctan .arctan .arctan_",
+    "asinh": "arcsinh .arcsinh .arcsinh_",
+    "acosh": "arccosh .arccosh .arccosh_",
+    "atanh": "arctanh .arctanh .arctanh_",
     "erf": "special.erf",
     "erfc": "special.erfc",
     "erfinv": "special.erfinv",
@@ -380,24 +402,24 @@ ROWS: tuple[Row, ...] = (
         row(f"{name} .{name} .{name}_ {also}", "input", _unary(name))
         for name, also in {
             "neg": "negative .negative .negative_ .__neg__",
-            "abs": "absolute .absolute .__abs__",
-            "sign": "sgn .sgn",
+            "abs": "absolute .absolute .absolute_ .__abs__",
+            "sign": "sgn .sgn .sgn_",
             "floor": "",
             "ceil": "",
-            "trunc": "fix .fix",
+            "trunc": "fix .fix .fix_",
         }.items()
     ),
     row("rsqrt .rsqrt .rsqrt_", "input", lambda b, a: 1.0 / b("sqrt", a.input)),
     row("reciprocal .reciprocal .reciprocal_", "input", lambda b, a: 1.0 / a.input),
     row("square .square .square_", "input", _square),
-    row("exp2 .exp2 special.exp2", "input", _exp2),
-    row("frac .frac", "input", _frac),
+    row("exp2 .exp2 .exp2_ special.exp2", "input", _exp2),
+    row("frac .frac .frac_", "input", _frac),
     row("positive .positive .__pos__", "input", _identity),
     row("round .round .round_", "input, *, decimals=0", _rounded),
-    row("deg2rad .deg2rad", "input", lambda b, a: a.input * (math.pi / 180)),
-    row("rad2deg .rad2deg", "input", lambda b, a: a.input * (180 / math.pi)),
-    row("sinc .sinc special.sinc", "input", _sinc),
-    row("logit .logit special.logit", "input, eps=None", _logit),
+    row("deg2rad .deg2rad .deg2rad_", "input", lambda b, a: a.input * (math.pi / 180)),
+    row("rad2deg .rad2deg .rad2deg_", "input", lambda b, a: a.input * (180 / math.pi)),
+    row("sinc .sinc .sinc_ special.sinc", "input", _sinc),
+    row("logit .logit .logit_ special.logit", "input, eps=None", _logit),
     row("special.i0e", "input", lambda b, a: b("bessel_i0e", a.input)),
     row("special.i1e", "input", lambda b, a: b("bessel_i1e", a.input)),
     row(
@@ -458,7 +480,7 @@ ROWS: tuple[Row, ...] = (
     row("fmod .fmod .fmod_", "input, other", _binary("remainder")),
     row("pow .pow .pow_ .__pow__ .__ipow__", "input, exponent", _power),
     row(
-        "float_power .float_power",
+        "float_power .float_power .float_power_",
         "input, exponent",
         lambda b, a: b("pow", as_float(b, a.input), a.exponent),
     ),
@@ -467,16 +489,27 @@ ROWS: tuple[Row, ...] = (
     row("minimum .minimum", "input, other", _binary("minimum")),
     row("fmax .fmax", "input, other", _extreme_of_two("maximum")),
     row("fmin .fmin", "input, other", _extreme_of_two("minimum")),
-    row("atan2 .atan2 arctan2", "input, other", _binary("atan2")),
-    row("hypot .hypot", "input, other", _hypot),
+    row("atan2 .atan2 .atan2_ arctan2 .arctan2 .arctan2_", "input, other", _binary("atan2")),
+    row("hypot .hypot .hypot_", "input, other", _hypot),
     row("logaddexp .logaddexp", "input, other", _binary("logaddexp")),
     row(
         "logaddexp2 .logaddexp2",
         "input, other",
         lambda b, a: b("logaddexp", a.input * math.log(2), a.other * math.log(2)) / math.log(2),
     ),
-    row("xlogy .xlogy special.xlogy", "input, other", _xlogy),
-    row("copysign .copysign", "input, other", _binary("copysign")),
+    row("xlogy .xlogy .xlogy_ special.xlogy", "input, other", _times_log("log")),
+    row("special.xlog1py", "input, other", _times_log("log1p")),
+    row("special.entr", "input", _entropy),
+    row("special.ndtr", "input", _normal),
+    row(
+        "special.ndtri",
+        "input",
+        lambda b, a: b("erfinv", as_float(b, a.input) * 2.0 - 1.0) * math.sqrt(2),
+        tolerance=1e-9,
+    ),
+    row("heaviside .heaviside .heaviside_", "input, values", _heaviside),
+    row("ldexp .ldexp .ldexp_", "input, other", _scaled_by_two),
+    row("copysign .copysign .copysign_", "input, other", _binary("copysign")),
     row("clamp .clamp .clamp_ clip .clip .clip_", "input, min=None, max=None", _clamped),
     row(
         "clamp_min .clamp_min .clamp_min_", "input, min", lambda b, a: b("maximum", a.input, a.min)
@@ -491,13 +524,15 @@ ROWS: tuple[Row, ...] = (
         row(names, "input, other", rule)
         for names, rule in {
             "eq .eq .__eq__ .eq_": _binary("equal"),
-            "ne .ne .ne_ .__ne__ not_equal .not_equal": lambda b, a: b(
+            "ne .ne .ne_ .__ne__ not_equal .not_equal .not_equal_": lambda b, a: b(
                 "not", b("equal", a.input, a.other)
             ),
-            "lt .lt .lt_ .__lt__ less .less": _binary("less"),
-            "le .le .le_ .__le__ less_equal .less_equal": _binary("less_equal"),
-            "gt .gt .gt_ .__gt__ greater .greater": _reversed("less"),
-            "ge .ge .ge_ .__ge__ greater_equal .greater_equal": _reversed("less_equal"),
+            "lt .lt .lt_ .__lt__ less .less .less_": _binary("less"),
+            "le .le .le_ .__le__ less_equal .less_equal .less_equal_": _binary("less_equal"),
+            "gt .gt .gt_ .__gt__ greater .greater .greater_": _reversed("less"),
+            "ge .ge .ge_ .__ge__ greater_equal .greater_equal .greater_equal_": _reversed(
+                "less_equal"
+            ),
             "logical_and .logical_and .logical_and_": _logical("and"),
             "logical_or .logical_or .logical_or_": _logical("or"),
             "logical_xor .logical_xor .logical_xor_": _logical("xor"),

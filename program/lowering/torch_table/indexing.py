@@ -87,6 +87,15 @@ def _scatter_reduce(b: Builder, a: Arguments) -> Term:
     return result / b("maximum", count, 1.0)
 
 
+def _index_reduce(b: Builder, a: Arguments) -> Term:
+    axis = s.axis_of(b, a.dim, a.input.ndim)
+    shape = [-1 if place == axis else 1 for place in range(a.input.ndim)]
+    index = s.expand(b, s.reshape(b, a.index, shape), a.source.shape)
+    named = {"input": a.input, "dim": axis, "index": index, "src": a.source}
+    same = {"reduce": a.reduce, "include_self": a.include_self}
+    return _scatter_reduce(b, Arguments({**named, **same}))
+
+
 def _touched(b: Builder, a: Arguments) -> Term:
     nothing = s.filled(b, a.input.shape, 0, Kind.INT)
     ones = s.filled(b, a.index.shape, 1, Kind.INT)
@@ -256,6 +265,11 @@ ROWS: tuple[Row, ...] = (
         "scatter_reduce .scatter_reduce .scatter_reduce_",
         "input, dim, index, src, reduce, *, include_self=True",
         _scatter_reduce,
+    ),
+    row(
+        "index_reduce .index_reduce .index_reduce_",
+        "input, dim, index, source, reduce, *, include_self=True",
+        _index_reduce,
     ),
     row("masked_select .masked_select", "input, mask", _masked_select),
     row("masked_scatter .masked_scatter .masked_scatter_", "input, mask, source", _masked_scatter),

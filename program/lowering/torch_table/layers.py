@@ -334,7 +334,7 @@ ROWS: tuple[Row, ...] = (
         )
     ),
     *(row(f"F.avg_pool{n}d", _AVG, _average_pool(n)) for n in (1, 2, 3)),
-    *(row(f"F.lp_pool{n}d", _POWER, _power_pool(n)) for n in (1, 2)),
+    *(row(f"F.lp_pool{n}d", _POWER, _power_pool(n)) for n in (1, 2, 3)),
     *(
         row(f"F.adaptive_avg_pool{n}d{also}", "input, output_size", _adaptive_average(n))
         for n, also in ((1, ""), (2, _ALSO.format(2)), (3, _ALSO.format(3)))

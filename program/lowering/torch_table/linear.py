@@ -221,6 +221,20 @@ def _transforms(*, inverse: bool) -> Rule:
     return rule
 
 
+_TURNED = {None: "forward", "backward": "forward", "forward": None, "ortho": "ortho"}
+"""What divides on the way there divides on the way back of the conjugate."""
+
+
+def _of_hermitian(b: Builder, a: Arguments, axes: fourier.Axes) -> Term:
+    """Transform half of what mirrors itself to real numbers."""
+    x = b("conj", s.as_kind(b, a.input, Kind.COMPLEX))
+    return fourier.real_inverse(b, x, axes, _TURNED[a.norm])
+
+
+def _to_hermitian(b: Builder, a: Arguments, axes: fourier.Axes) -> Term:
+    return b("conj", fourier.real(b, a.input, axes, _TURNED[a.norm]))
+
+
 def _shifted(*, inverse: bool) -> Rule:
     def rule(b: Builder, a: Arguments) -> Term:
         x = a.input
@@ -319,11 +333,11 @@ ROWS: tuple[Row, ...] = (
             else tensordot(b, a.input, a.other, [-1], [-1])
         ),
     ),
-    row("vdot", "input, other", lambda b, a: matmul(b, b("conj", a.input), a.other)),
+    row("vdot .vdot", "input, other", lambda b, a: matmul(b, b("conj", a.input), a.other)),
     row("addmm .addmm .addmm_", "input, mat1, mat2, *, beta=1, alpha=1", _added("mat1", "mat2")),
-    row("addmv .addmv", "input, mat, vec, *, beta=1, alpha=1", _added("mat", "vec")),
+    row("addmv .addmv .addmv_", "input, mat, vec, *, beta=1, alpha=1", _added("mat", "vec")),
     row(
-        "baddbmm .baddbmm .baddbmm_ addbmm .addbmm",
+        "baddbmm .baddbmm .baddbmm_ addbmm .addbmm .addbmm_",
         "input, batch1, batch2, *, beta=1, alpha=1",
         _added("batch1", "batch2"),
     ),
@@ -333,8 +347,8 @@ ROWS: tuple[Row, ...] = (
         _grouped,
         tolerance=1e-6,  # float32 and coarser alone
     ),
-    row("outer .outer ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
-    row("addr .addr", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
+    row("outer .outer ger .ger", "input, vec2", lambda b, a: _outer(b, a.input, a.vec2)),
+    row("addr .addr .addr_", "input, vec1, vec2, *, beta=1, alpha=1", _addr),
     row("einsum aten.einsum", "equation, *operands, path=None", _einsum),
     row("tensordot", "a, b, dims=2", _tensordot),
     row(
@@ -408,6 +422,12 @@ ROWS: tuple[Row, ...] = (
     row("fft.irfft2", _FFT2, lambda b, a: fourier.real_inverse(b, a.input, _axes(b, a), a.norm)),
     row("fft.rfftn", _FFTN, lambda b, a: fourier.real(b, a.input, _axes(b, a), a.norm)),
     row("fft.irfftn", _FFTN, lambda b, a: fourier.real_inverse(b, a.input, _axes(b, a), a.norm)),
+    row("fft.hfft", _FFT, lambda b, a: _of_hermitian(b, a, [(a.dim, a.n)])),
+    row("fft.ihfft", _FFT, lambda b, a: _to_hermitian(b, a, [(a.dim, a.n)])),
+    row("fft.hfft2", _FFT2, lambda b, a: _of_hermitian(b, a, _axes(b, a))),
+    row("fft.ihfft2", _FFT2, lambda b, a: _to_hermitian(b, a, _axes(b, a))),
+    row("fft.hfftn", _FFTN, lambda b, a: _of_hermitian(b, a, _axes(b, a))),
+    row("fft.ihfftn", _FFTN, lambda b, a: _to_hermitian(b, a, _axes(b, a))),
     row("fft.fftshift", "input, dim=None", _shifted(inverse=False)),
     row("fft.ifftshift", "input, dim=None", _shifted(inverse=True)),
     row(

@@ -308,8 +308,8 @@ def _bincount(b: Builder, a: Arguments) -> Term:
 def _histogram(b: Builder, a: Arguments) -> Term:
     """Count elements in ranges of one width; those outside of all do not count."""
     low, high, x = a.min, a.max, s.reshape(b, a.input, (-1,))
-    if low == high:
-        raise NotLoweredError("ranges between the elements' own ends")
+    if low == high:  # between the elements' own ends
+        low, high = (b(name, x, axes=(0,), keepdims=False) for name in ("amin", "amax"))
     place = b("floor", (x - low) / (high - low) * a.bins)
     place = b("maximum", b("minimum", place, a.bins - 1), 0)
     inside = s.as_kind(b, b("and", x >= low, x <= high), a.input.kind)
@@ -329,13 +329,44 @@ def _diff(b: Builder, a: Arguments) -> Term:
 
 def _trapezoid(b: Builder, a: Arguments) -> Term:
     axis = s.axis_of(b, a.dim, a.y.ndim)
+    return b("sum", _strips(b, a, axis), axes=(axis,), keepdims=False)
+
+
+def _strips(b: Builder, a: Arguments, axis: int) -> Term:
+    """Return the area below each line between two neighbours."""
     low, high = s.narrow(b, a.y, axis, 0, -1), s.narrow(b, a.y, axis, 1, a.y.shape[axis])
     if a.x is None:
-        return b("sum", (low + high) * (0.5 * a.dx), axes=(axis,), keepdims=False)
+        return (low + high) * (0.5 * a.dx)
     if a.x.ndim != a.y.ndim:
         raise NotLoweredError("places of fewer axes")
     step = s.narrow(b, a.x, axis, 1, a.x.shape[axis]) - s.narrow(b, a.x, axis, 0, -1)
-    return b("sum", (low + high) * step * 0.5, axes=(axis,), keepdims=False)
+    return (low + high) * step * 0.5
+
+
+def _running_trapezoid(b: Builder, a: Arguments) -> Term:
+    axis = s.axis_of(b, a.dim, a.y.ndim)
+    return b("cumsum", _strips(b, a, axis), axis=axis)
+
+
+def _distance(b: Builder, a: Arguments) -> Term:
+    apart = a.input - a.other
+    return norms.vector_norm(b, apart, a.p, tuple(range(apart.ndim)), keepdims=False)
+
+
+def _shortened(b: Builder, a: Arguments) -> Term:
+    """Scale the parts along an axis whose norm is above the largest down to it."""
+    axis = s.axis_of(b, a.dim, a.input.ndim)
+    rest = tuple(place for place in range(a.input.ndim) if place != axis)
+    size = norms.vector_norm(b, a.input, a.p, rest, keepdims=True)
+    factor = b("where", size > a.maxnorm, a.maxnorm / (size + _GUARD), 1.0)
+    return a.input * factor
+
+
+def _membership(b: Builder, a: Arguments) -> Term:
+    elements, test = b.term(a.elements), s.reshape(b, b.term(a.test_elements), (-1,))
+    same = b("equal", s.unsqueeze(b, elements, -1), test)
+    found = b("any", same, axes=(same.ndim - 1,), keepdims=False)
+    return b("not", found) if a.invert else found
 
 
 def _mode(b: Builder, a: Arguments) -> Result:
@@ -377,6 +408,8 @@ def _correlation(b: Builder, a: Arguments) -> Term:
     return b("minimum", b("maximum", result, -1.0), 1.0)
 
 
+_GUARD = 1e-7
+"""What torch.renorm adds to a norm before it divides by it."""
 _REDUCED = "input, dim=None, keepdim=False, *, dtype=None"
 
 ROWS: tuple[Row, ...] = (
@@ -454,6 +487,10 @@ ROWS: tuple[Row, ...] = (
     row("histc .histc", "input, bins=100, min=0, max=0", _histogram),
     row("diff .diff", "input, n=1, dim=-1, prepend=None, append=None", _diff),
     row("trapezoid trapz", "y, x=None, *, dx=1, dim=-1", _trapezoid),
+    row("cumulative_trapezoid", "y, x=None, *, dx=1, dim=-1", _running_trapezoid),
+    row("dist .dist", "input, other, p=2", _distance),
+    row("renorm .renorm .renorm_", "input, p, dim, maxnorm", _shortened),
+    row("isin", "elements, test_elements, *, assume_unique=False, invert=False", _membership),
     row("take_along_dim .take_along_dim", "input, indices, dim=None", _take_along),
     row("cov .cov", "input, *, correction=1, fweights=None, aweights=None", _covariance),
     row("corrcoef .corrcoef", "input", _correlation),

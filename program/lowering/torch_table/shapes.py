@@ -216,6 +216,10 @@ def _diag(b: Builder, a: Arguments) -> Term:
     return b("diagonal", a.input, offset=a.diagonal)
 
 
+def _flat_diagonal(b: Builder, a: Arguments) -> Term:
+    return diagonal_matrix(b, s.reshape(b, a.input, (-1,)), a.offset)
+
+
 def _diag_embed(b: Builder, a: Arguments) -> Term:
     x = diagonal_matrix(b, a.input, a.offset)
     return s.move_axis(b, x, [x.ndim - 2, x.ndim - 1], [a.dim1, a.dim2])
@@ -341,9 +345,30 @@ def _eye(b: Builder, a: Arguments) -> Term:
 
 
 def _tensor(b: Builder, a: Arguments) -> Term:
-    if isinstance(a.data, Term):
-        return s.as_kind(b, a.data, _kind(b, a.dtype, a.data.kind))
-    return s.as_kind(b, b.literal(np.asarray(a.data)), _kind(b, a.dtype))
+    own = a.data.kind if isinstance(a.data, Term) else None
+    return s.written_down(b, a.data, _kind(b, a.dtype, own))
+
+
+def _fill_diagonal(b: Builder, a: Arguments) -> Term:
+    """Write one number where all places are equal; with ``wrap`` again behind each square."""
+    first, last = a.input.shape[0], min(a.input.shape)
+    if a.wrap and a.input.ndim == 2 and first > last + 1:  # noqa: PLR2004 -- matrices alone wrap
+        raise NotLoweredError("a diagonal that begins again")
+    places = [s.positions(b, size, a.input.ndim, at) for at, size in enumerate(a.input.shape)]
+    same = b("equal", places[0], places[1])
+    for each in places[2:]:
+        same = b("and", same, b("equal", places[0], each))
+    value = s.as_kind(b, b.term(a.fill_value), a.input.kind)
+    return b("where", same, value, a.input)
+
+
+def _combinations(b: Builder, a: Arguments) -> Term:
+    """Return elements by two or more, each place with those behind it."""
+    choose = (
+        itertools.combinations_with_replacement if a.with_replacement else itertools.combinations
+    )
+    places = list(choose(range(a.input.shape[0]), a.r))
+    return b("take", a.input, b.literal(np.array(places, np.int64).reshape(-1, a.r)), axis=0)
 
 
 def _cartesian(b: Builder, a: Arguments) -> Term:
@@ -415,7 +440,7 @@ ROWS: tuple[Row, ...] = (
         "input, split_size, dim=0",
         _split,
     ),
-    row("chunk .chunk unsafe_chunk", "input, chunks, dim=0", _chunk),
+    row("chunk .chunk unsafe_chunk .unsafe_chunk", "input, chunks, dim=0", _chunk),
     row("tensor_split .tensor_split", "input, indices_or_sections, dim=0", _tensor_split),
     row("hsplit .hsplit", "input, indices_or_sections", _split_axis(1)),
     row("vsplit .vsplit", "input, indices_or_sections", _split_axis(0)),
@@ -463,6 +488,9 @@ ROWS: tuple[Row, ...] = (
     ),
     row("diagonal .diagonal diagonal_copy", "input, offset=0, dim1=0, dim2=1", _diagonal),
     row("diag .diag", "input, diagonal=0", _diag),
+    row("diagflat .diagflat", "input, offset=0", _flat_diagonal),
+    row(".fill_diagonal_", "input, fill_value, wrap=False", _fill_diagonal),
+    row("combinations", "input, r=2, with_replacement=False", _combinations),
     row("diag_embed .diag_embed", "input, offset=0, dim1=-2, dim2=-1", _diag_embed),
     row(
         "tril .tril .tril_", "input, diagonal=0", lambda b, a: b("tril", a.input, offset=a.diagonal)
@@ -472,7 +500,7 @@ ROWS: tuple[Row, ...] = (
     ),
     row("tril_indices", f"row, col, offset=0, *, {_NEW}", _triangle_indices(upper=False)),
     row("triu_indices", f"row, col, offset=0, *, {_NEW}", _triangle_indices(upper=True)),
-    row("narrow .narrow narrow_copy", "input, dim, start, length", _narrow),
+    row("narrow .narrow narrow_copy .narrow_copy", "input, dim, start, length", _narrow),
     row("meshgrid aten.meshgrid", "*tensors, indexing='ij'", _meshgrid),
     row("cartesian_prod aten.cartesian_prod", "*tensors", _cartesian),
     row("atleast_1d aten.atleast_1d", "input", lambda b, a: _at_least(b, a.input, 1)),
@@ -535,6 +563,7 @@ ROWS: tuple[Row, ...] = (
     row("blackman_window", f"{_WINDOW}, *, {_NEW}", lambda b, a: _cosines(b, a, 0.42, 0.5, 0.08)),
     row("bartlett_window", f"{_WINDOW}, *, {_NEW}", _bartlett),
     row("tensor as_tensor asarray scalar_tensor", f"data, *, {_NEW}, copy=None", _tensor),
+    row(".new_tensor", f"input, data, *, {_NEW}", _tensor),
     row("linalg.vander", "input, *, N=None, increasing=True", _vander),
     row("vander", "input, N=None, increasing=False", _vander),
 )
