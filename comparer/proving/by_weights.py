@@ -2,7 +2,8 @@
 
 Where a stride is wrong in each stage of a network, on its way and beside it, no exchange of one
 value makes anything right: what is added has other shapes. So all operators that read a weight of
-the reference are given the reference's arguments at once, and the candidate is lowered again.
+the reference are given the reference's arguments at once, and the candidate is lowered again. So is
+it with one argument that was told among others.
 """
 
 from __future__ import annotations
@@ -97,6 +98,31 @@ def find_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool]) -> Regiven
         made = smaller
         smaller = next((some for some in _but_one(made) if _are_all(asked, some, agree)), None)
     return None if made is None else Regiven(asked, tuple(made))
+
+
+def find_alone(
+    asked: Asked, edits: Sequence[Edit], agree: Callable[[Runs, Sink], bool]
+) -> Regiven | None:
+    """Return the candidate with one of several edits, an argument, if all results agree then.
+
+    Where both sides write what reads a value in two forms, exchanges may put right what reads it in
+    one of them alone.
+    """
+    own = asked.sides[1]
+    for edit in edits:
+        place = edit.candidate
+        if edit.kind is not EditKind.ARGUMENT or len(edit.changes) > 1 or place is None:
+            continue
+        (change,) = edit.changes
+        pairs = [
+            (edit.reference.slice[0] if edit.reference and edit.reference.slice else 0, one.id)
+            for one in own.program.operators
+            if (one.name, one.site) == (place.operator, place.site)
+            and repr(_named(own, one).get(change.name)) == repr(change.found)
+        ]
+        if pairs and _are_all(asked, [(change, tuple(pairs))], agree):
+            return Regiven(asked, ((change, tuple(pairs)),))
+    return None
 
 
 def _but_one(made: Sequence[_Made]) -> list[list[_Made]]:

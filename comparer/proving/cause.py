@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ from padiff.dumpfile import DumpFormatError, ProgramError
 
 from .alignment import align
 from .arguments import told_by_arguments
-from .by_weights import find_arguments
+from .by_weights import find_alone, find_arguments
 from .edits import describe
 from .exchanged import Asked, Start
 from .parting import find_parting
@@ -23,7 +24,7 @@ from .result import EditKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from padiff.program import Leaf, Lowered, Site
+    from padiff.program import Argument, Leaf, Lowered, Site
 
     from .alignment import Alignment, Likeness
     from .by_weights import Regiven
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from .numbering import Numbering
     from .result import Change, Edit, Place
     from .side import Side
+
+
+_FEW = 3
+"""Operators of one side that a cause is told by; what is told by more is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,8 @@ def _by_arguments(asked: Asked, agree: Callable[[Runs, Sink], bool], cause: Caus
     """Return a cause with arguments alone, if these do what is told as slices of operators."""
     if cause.edits and all(edit.kind is EditKind.ARGUMENT for edit in cause.edits):
         return cause
-    given = find_arguments(asked, agree)
+    given = find_alone(asked, cause.edits, agree) if len(cause.edits) > 1 else None
+    given = given or find_arguments(asked, agree)
     if given is None:
         return cause
     groups = tuple((place,) for place in range(len(given.made)))
@@ -140,15 +146,41 @@ def _told(repair: Repair, made: Sequence[Made], cause: Cause) -> Cause:
     sides, numbering = repair.sides, repair.numbering
     repaired = Repaired(sides, repair.given, numbering, repair.start, made, repair.sinks)
     described = _described(sides, numbering, [*_as_if_read(repair, made)])
+    wide = [at for at, one in enumerate(described) if max(map(len, one.operators)) > _FEW]
+    if wide and len(made) > 1:
+        seen = repair.looked_at(made, wide)
+        described = _described(sides, numbering, [*_as_if_read(repair, seen)])
     told = told_by_arguments(repair.asked, repaired, described)
-    edits = _merged(told)
     count = partial(_count, made, sides, told)
+    merged = [(replace(one, times=count(one, group)), group) for one, group in _merged(told)]
+    edits = _crossed(merged, made, numbering.reference)
     return replace(
         cause,
-        edits=tuple(replace(edit, times=count(edit, group)) for edit, group in edits),
+        edits=tuple(edit for edit, _ in edits),
         groups=tuple(group for _, group in edits),
         repaired=repaired,
     )
+
+
+def _crossed(
+    edits: Sequence[tuple[Edit, tuple[int, ...]]], made: Sequence[Made], known: Sequence[int]
+) -> list[tuple[Edit, tuple[int, ...]]]:
+    """Join two edits of one line of which each puts in what the other one takes away."""
+    found: list[tuple[Edit, tuple[int, ...]]] = []
+    places: dict[object, int] = {}
+    for one, group in edits:
+        exchange, numbers = made[group[0]].exchange, made[group[0]].numbers
+        ends = known[exchange.reference], numbers[exchange.candidate]
+        line = one.candidate and _line_of(one.candidate)
+        is_operand = one.kind is EditKind.OPERAND and len(one.changes) == 1 and line
+        before = places.get((line, len(group), ends[::-1])) if is_operand else None
+        if before is None:
+            places.update({(line, len(group), ends): len(found)} if is_operand else {})
+            found.append((one, group))
+        else:
+            first, others = found[before]
+            found[before] = replace(first, kind=EditKind.EXCHANGED), (*others, *group)
+    return found
 
 
 def _described(sides: tuple[Side, Side], numbering: Numbering, made: Sequence[Made]) -> list[Edit]:
@@ -261,12 +293,26 @@ def _forms_of(edit: Edit) -> list[str]:
     lines = [place and _line_of(place) for place in meant]
     plain = [[replace(one, module="") for one in those] for those in edit.operators]
     forms = [repr((edit.changes, edit.operators))]
-    if all(lines) and any(edit.operators):
-        forms.append(repr((edit.changes, plain, lines)))
+    if all(lines) and (any(edit.operators) or edit.changes):
+        names = [place and place.operator for place in meant]
+        changes = [
+            (one.name, _inside(one.known, edit.reference), _inside(one.found, edit.candidate))
+            for one in edit.changes
+        ]
+        forms.append(repr((changes, plain, lines, names)))
     if all(lines) and edit.changes and all(map(_order_of, edit.changes)):
         orders = [(one.name, _order_of(one)) for one in edit.changes]
         forms.append(repr((orders, plain, lines)))
     return forms
+
+
+def _inside(argument: Argument, place: Place | None) -> Argument:
+    """Return what an operator reads by names that are those of any module of its kind."""
+    if isinstance(argument, tuple):
+        return tuple(_inside(one, place) for one in argument)
+    if place is None or not place.module or not isinstance(argument, str):
+        return argument
+    return re.sub(rf"(?<![\w.]){re.escape(place.module)}(?![\w])", "", argument)
 
 
 def _line_of(place: Place) -> tuple[Site, str] | None:

@@ -205,7 +205,8 @@ def _attribute(known: End, found: End) -> Edit | None:
     """Return an edit of an argument, if all is the same but for one attribute of one primitive.
 
     One framework adds a bias in the convolution, another one in an operator of its own. Of several
-    primitives the attribute has to be an argument by name: others are of no use to the reader.
+    primitives, or a part of two operators, the attribute has to be an argument by name: others are
+    of no use to the reader.
     """
     forms = [[node for node in end.nodes if node.primitive not in LAYOUT] for end in (known, found)]
     names = [[node.primitive for node in nodes] for nodes in forms]
@@ -222,27 +223,37 @@ def _attribute(known: End, found: End) -> Edit | None:
     one, two, changes = changed[0]
     ends = known.side.program.operators[one.operator], found.side.program.operators[two.operator]
     arguments = known.arguments(ends[0]).keys() | found.arguments(ends[1]).keys()
-    if len(names[0]) > 1 and not arguments.issuperset(change.name for change in changes):
+    is_one = plain_word(ends[0].name) == plain_word(ends[1].name) or _are_whole(known, found, ends)
+    is_one = is_one and len(names[0]) == 1
+    if not is_one and not arguments.issuperset(change.name for change in changes):
         return None
     return _edit(EditKind.ARGUMENT, changes, known, found, ends)
+
+
+def _are_whole(known: End, found: End, operators: tuple[Operator, Operator]) -> bool:
+    """Return whether operators are one primitive each, whatever these lay out."""
+    return all(
+        sum(
+            node.operator == one.id and node.primitive not in LAYOUT for node in end.lowered.nodes
+        ) == 1
+        for end, one in zip((known, found), operators, strict=True)
+    )  # fmt: skip
 
 
 def _of_axes(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """Return the changes without those of numbers that only stand for another count of axes.
 
-    Where nothing else differs, all stay.
+    A number stands for as many as there are. Where nothing else differs, all stay.
     """
-    kept = [
-        one
-        for one in changes
-        if not (
-            isinstance(one.known, tuple)
-            and isinstance(one.found, tuple)
-            and len(one.known) != len(one.found)
-            and len({repr(part) for part in (*one.known, *one.found)}) == 1
-        )
-    ]
+    kept = [one for one in changes if not _is_same_for_all(one.known, one.found)]
     return tuple(kept) or changes
+
+
+def _is_same_for_all(one: Argument, two: Argument) -> bool:
+    """Return whether arguments say one and the same of all axes, of another count of them."""
+    counts = [len(each) if isinstance(each, tuple) else None for each in (one, two)]
+    parts = [part for each in (one, two) for part in (each if isinstance(each, tuple) else (each,))]
+    return counts[0] != counts[1] and len({repr(part) for part in parts}) == 1
 
 
 def _other_operand(known: End, found: End) -> Edit | None:
@@ -415,7 +426,7 @@ def _differences(known: End, found: End, one: Operator, two: Operator) -> tuple[
         each.name in values[0].keys() | values[1].keys() and None not in (each.known, each.found)
         for each in changes
     )
-    return () if is_other else tuple(changes)
+    return () if is_other else _of_axes(tuple(changes))
 
 
 def _is_same_axis(change: Change, end: End, operator: Operator) -> bool:

@@ -91,6 +91,8 @@ class Exchanged:
         self.made: list[Made] = [*start.made]
         self._alike: dict[int, int] = {}
         """Numbers of the candidate's terms that execution found."""
+        self.is_alike = False
+        """Whether each result held what the reference's does when it was last looked at."""
         self._new: dict[int, int] = start.numbers(self.numbering)
         """Numbers of its new leaves."""
         self._taken: dict[int, int] = start.taken
@@ -131,9 +133,14 @@ class Exchanged:
             leaves = self.leaves()
             likeness = self._alignment.partners(self.lowered, leaves, values, numbers)
         wanted = {self.lowered.terms[value] for value in values}
+        known = self.numbering.reference
+        self.is_alike = all(
+            two in likeness.same and known[likeness.same[two]] == known[one]
+            for one, two in self.results()
+        )
         for term, other in likeness.same.items():
             if term not in wanted:
-                self._alike[term] = self.numbering.reference[other]
+                self._alike[term] = known[other]
 
     def remake(self, place: int, exchanges: Iterable[Exchange]) -> None:
         """Make others in the place of the exchanges from one on."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .exchanged import Exchanged, Made
+from .exchanged import Exchanged, Made, Start
 from .exchanges import Search
 from .pool import settings_of
 from .slices import elements_of, find_smaller
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from padiff.program import Lowered
 
     from .alignment import Likeness
-    from .exchanged import Asked, Start
+    from .exchanged import Asked
     from .exchanges import Exchange
     from .executed import Runs, Sink
     from .side import Side
@@ -48,6 +48,8 @@ _MOST_ENDS = 8
 """Exchanges from which on one is looked for that does what all others do: each takes a search."""
 _MOST_JOINED = 3
 """Exchanges before the last one that may be one with it."""
+_MOST_BETWEEN = 8
+"""Primitives between the place of an operator and the one that it should have."""
 _MOST_SLICES = 8
 """Slices that are executed for a smaller exchange in them."""
 _MOST_ELEMENTS = 1 << 27
@@ -103,38 +105,55 @@ class Repair(Exchanged):
             if not results:
                 self._is_constructed = True
                 return bool(self.made) and (self.numbering.is_strict or self.agrees(agree))
+            if is_fresh and self._is_seen_alike(agree):
+                return True
             exchange: Exchange | None = None
             parts: list[Exchange] = []
             if is_fresh or self._is_in_loop():
                 search = self._search(self.lowered, numbers, results)
                 exchange = search.smallest()
                 parts = [] if exchange is None else self._in_lines(search.parted(exchange))
-            line = None if exchange is None else self._lines.of(exchange, self.lowered)
-            is_again = line is not None and line in self._made_by[-1:] and again < _MOST_RUNS
+            is_again = again < _MOST_RUNS and self._is_in_last_line(exchange)
             spread = self._spread(None) if is_again else 0
             again += spread
-            if spread or not (is_fresh or is_again):
+            if spread or not (is_fresh or (is_again and self._is_as_small(exchange))):
                 self.look()
                 is_fresh = True
                 continue
             if exchange is None:
                 break
             smaller = self._smaller(exchange, search)
-            self._made_by.append(None if smaller else line)
+            self._made_by.append(self._lines.of(smaller or exchange, self.lowered))
             self._open = self._open or results
             parts = [smaller] if smaller else parts
-            for one in parts:
-                self.make(one, numbers if one is parts[0] else self.numbers())
-            if is_again:
-                again += len(parts)
-            else:
+            self._make_all(parts, numbers)
+            again += len(parts) if is_again else 0
+            if not is_again:
                 self._take_back()
             if self._spread(agree) or (steps == _FEW and self._is_told_by_lines(agree)):
                 return True
+            self._made_by[-1] = None if smaller else self._made_by[-1]
             if steps == _FEW and is_needless():
                 return False
             is_fresh, steps = False, steps + 1
         return bool(self.made) and self.agrees(agree)
+
+    def _make_all(self, parts: Sequence[Exchange], numbers: Sequence[int]) -> None:
+        for one in parts:
+            self.make(one, numbers if one is parts[0] else self.numbers())
+
+    def _is_seen_alike(self, agree: Callable[[Runs, Sink], bool]) -> bool:
+        """Return whether results that were seen to hold what they should agree."""
+        return self.is_alike and bool(self.made) and self.agrees(agree)
+
+    def _is_in_last_line(self, exchange: Exchange | None) -> bool:
+        """Return whether an exchange is of the lines that the last one was of."""
+        line = None if exchange is None else self._lines.of(exchange, self.lowered)
+        return line is not None and line in self._made_by[-1:]
+
+    def _is_as_small(self, exchange: Exchange | None) -> bool:
+        """Return whether an exchange is no larger than the last one; else it was not looked at."""
+        return exchange is not None and exchange.size <= self.made[-1].exchange.size
 
     def _spread(self, agree: Callable[[Runs, Sink], bool] | None) -> int:
         """Make the last exchange in the other runs of its lines, too; return how many are needed.
@@ -180,6 +199,24 @@ class Repair(Exchanged):
         """Return whether the line of the last exchange ran several times."""
         line = self._made_by[-1] if self._made_by else None
         return line is not None and self._lines.counts[line[1]] > 1
+
+    def looked_at(self, made: Sequence[Made], places: Sequence[int]) -> list[Made]:
+        """Return exchanges, some of them as the candidate was seen that they were made in.
+
+        One that was made beside others was seen without what these made right.
+
+        Args:
+            made: All.
+            places: Of those that are looked at, as many as take no longer than others do.
+        """
+        found = [*made]
+        own = [place for place in places if place >= len(self.start.made)]
+        for place in own[: _MOST_ELEMENTS // self.elements()]:
+            before = Start(made[place].lowered, tuple(made[:place]))
+            seen = Exchanged(self.asked, before)
+            seen.look()
+            found[place] = replace(made[place], numbers=seen.numbers())
+        return found
 
     def line_of(self, made: Made) -> Line | None:
         """Return the lines that make both terms of an exchange; None where one is not known."""
@@ -408,7 +445,8 @@ class Repair(Exchanged):
         if is_again or not (before or len(self._looked_into) < _MOST_SLICES):
             return None
         before.add(exchange.candidate)
-        leaves = self.given[0], self.leaves()
+        every, own = self.leaves(), search.candidate.lowered.leaves
+        leaves = self.given[0], {one: every[one] for one in own.values() if one in every}
         results = {two for _, two in self.results()}
         found = find_smaller(search, leaves, exchange, results, told)
         if found is not None:
@@ -439,9 +477,12 @@ class Repair(Exchanged):
             before = self.made[place]
             if self._is_from(before):
                 size += before.exchange.size
-                whole = self._joined(before, last, size + last.size)
+                between = _MOST_BETWEEN if self._is_moved(before, self.made[-1]) else 0
+                whole = self._joined(before, last, size + last.size + between)
                 if whole is not None:
-                    self.remake(place, [whole])
+                    told = before.lowered, before.numbers
+                    search = self._search(*told, self.differing(*told))
+                    self.remake(place, [self._smaller(whole, search) or whole])
                     return
 
     def _is_from(self, before: Made) -> bool:
@@ -449,6 +490,29 @@ class Repair(Exchanged):
         last, leaf = self.made[-1], len(before.lowered.specs)
         end = last.exchange.candidate
         return end < leaf and end in last.lowered.ahead([leaf])
+
+    def _is_moved(self, first: Made, second: Made) -> bool:
+        """Return whether one of two exchanges takes away what the other one puts in elsewhere."""
+        one, other = self._more_or_less(first), self._more_or_less(second)
+        return any(
+            taken is not None and taken == put for taken, put in zip(one, other[::-1], strict=True)
+        )
+
+    def _more_or_less(self, made: Made) -> tuple[object, object]:
+        """Return the primitive that an exchange takes away, and the one that it puts in, if any."""
+        known, own = self.sides[0].lowered, made.lowered
+        numbers = self.numbering.reference, made.numbers
+        ends = made.exchange.reference, made.exchange.candidate
+        found: list[object] = []
+        for program, mine, term, other in (
+            (own, numbers[1], ends[1], numbers[0][ends[0]]),
+            (known, numbers[0], ends[0], numbers[1][ends[1]]),
+        ):
+            place = program.producers.get(term)
+            node = None if place is None else program.nodes[place]
+            is_one = node is not None and other in [mine[one] for one in node.operands]
+            found.append((node.primitive, node.attributes) if node and is_one else None)
+        return found[0], found[1]
 
     def _joined(self, before: Made, last: Exchange, most: int) -> Exchange | None:
         """Return one exchange that does what an earlier one and the last do, if it is no larger.

@@ -67,7 +67,8 @@ class EditKind(StrEnum):
     OPERAND = "operand"
     """An operator reads another value."""
     EXCHANGED = "exchanged"
-    """An operator reads the same values in another order."""
+    """An operator reads the same values in another order, or one line two values, each where the
+    other one should be: a change then names both."""
     MISSING = "missing"
     """Operators that only the reference has."""
     EXTRA = "extra"

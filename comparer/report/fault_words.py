@@ -211,6 +211,9 @@ def worded_edit(edit: Edit) -> str:
     lacking, own = _apart(_all_used, edit.operators)
     place = edit.candidate or edit.reference
     operator = "the result" if place is None else _short(place.operator)
+    if edit.kind is EditKind.EXCHANGED and edit.changes:
+        known, found = _apart(_value, (edit.changes[0].known, edit.changes[0].found))
+        return f"{found} and {known} exchanged"
     if edit.kind is EditKind.OTHER and edit.changes:
         return _read_instead(edit.changes[0], operator, own=own, lacking=lacking)
     return _WORDS[edit.kind].format(

@@ -126,11 +126,8 @@ def test_outputs_that_a_module_exchanges_are_told_by_their_places(tmp_path: Path
 
     function = executed(result).function
     assert function.answer is Answer.DIFFERENT
-    words = {worded_edit(one) for one in function.edits}
-    assert words == {
-        f"__mul__ reads output[{one}] of rotary where the reference has output[{two}] of rotary"
-        for one, two in ((0, 1), (1, 0))
-    }
+    words = [worded_edit(one) for one in function.edits]
+    assert words == ["output[1] of rotary and output[0] of rotary exchanged"]
     for one in function.edits:  # forms that move nothing are no faults
         assert one.influence is not None
         assert one.influence.relative_l2 is not None

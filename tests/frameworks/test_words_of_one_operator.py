@@ -146,7 +146,7 @@ FORMS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]
         lambda _net, x: _widened(x, align_corners=False),
         lambda _net, x: _widened(x, align_corners=True),
     ),
-    "add reads torch.meshgrid[1] of (root) where the reference has torch.meshgrid[0] of (root);": (
+    "torch.meshgrid[1] of (root) and torch.meshgrid[0] of (root) exchanged;": (
         lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")),
         lambda net, x: _warped(net.query(x), *torch.meshgrid(_STEPS, _STEPS, indexing="ij")[::-1]),
     ),
