@@ -183,3 +183,52 @@ def test_recording_what_is_drawn_inside_moves_no_generator(is_paddle: bool, tmp_
         return [float(paddle.rand([])), float(torch.rand(()))]
 
     assert drawn(3, is_recorded=True) == drawn(3, is_recorded=False)
+
+
+class _Noisy(nn.Module):
+    """Adds noise, and multiplies by other noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.into(x + 0.1 * torch.randn_like(x)).tanh() * (2 * torch.rand(6, 4) - 1)
+        shifted = x + torch.empty(6, 4).normal_(0.5, 2.0) + torch.normal(1.0, 0.5, (6, 4))
+        found: torch.Tensor = shifted * torch.empty(6, 1).exponential_(2.0)
+        return found
+
+
+class _NoisyPort(paddle.nn.Layer):
+    """The same with Paddle, whose operators take numbers that torch's code multiplies by."""
+
+    def __init__(self, weights: nn.Linear, deviation: float = 0.1, mean: float = 0.5) -> None:
+        super().__init__()
+        self.into, self.deviation, self.mean = paddle.nn.Linear(16, 4), deviation, mean
+        self.into.weight.set_value(weights.weight.detach().numpy().T)
+        self.into.bias.set_value(weights.bias.detach().numpy())
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        x = self.into(x + paddle.normal(0.0, self.deviation, x.shape)).tanh()
+        x = x * paddle.uniform([6, 4], min=-1.0)
+        x = x + paddle.zeros([6, 4]).normal_(self.mean, 2.0) + 1 + 0.5 * paddle.randn([6, 4])
+        return x * paddle.zeros([6, 1]).exponential_(2.0)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "mean", "expected"),
+    [
+        (0.1, 0.5, []),
+        (0.2, 0.5, ["std of gaussian: 0.2 where the reference has 0.1"]),
+        (0.1, 0.4, ["mean of gaussian_inplace_: 0.4 where the reference has 0.5"]),
+    ],
+)
+def test_noise_is_the_same_whichever_operator_scales_it(
+    deviation: float, mean: float, expected: list[str], tmp_path: Path
+) -> None:
+    reference = _Noisy()
+    result = _compared(tmp_path, reference, _NoisyPort(reference.into, deviation, mean))
+
+    assert _edits(result) == expected
+    assert (result.verdict is Verdict.MATCH) == (not expected)
