@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -81,3 +83,23 @@ def test_a_loss_that_is_weighed_otherwise_is_named(is_other: bool, tmp_path: Pat
 
     assert result.first is not None
     assert result.first.cause.split(";")[0] == "proved: other of mul: 2.5 where the reference has 2"
+
+
+def test_a_loss_behind_the_update_of_another_model_reads_what_that_left(tmp_path: Path) -> None:
+    """Paddle's optimizers write past the counter that tells of other writes."""
+    paddle.seed(0)
+    net, judge = paddle.nn.Linear(3, 4), paddle.nn.Linear(4, 1)
+    ours = paddle.optimizer.SGD(1e-3, parameters=net.parameters())
+    others = paddle.optimizer.SGD(0.5, parameters=judge.parameters())
+    x = paddle.to_tensor(np.random.default_rng(0).standard_normal((5, 3), dtype=np.float32))
+    with padiff.record(net, name="net", out=tmp_path) as recorder:
+        made = net(x)
+        judge(made.detach()).mean().backward()
+        others.step()
+        ours.clear_grad()
+        judge(made).square().mean().backward()
+        ours.step()
+        recorder.step()
+    assert recorder.path is not None
+
+    assert padiff.audit(recorder.path)
