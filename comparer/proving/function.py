@@ -33,6 +33,7 @@ from .leaves import pair_leaves
 from .losses import are_other_losses
 from .numbering import Numbering
 from .precision import find_coarser
+from .readings import with_numbers_read
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
 from .results import pair_results
@@ -106,6 +107,10 @@ class _Comparison:
         self.results = self.given.sinks
         self.rounded = self.given.rounded(self.sides[1])
         self.numbering = settle_draws(self.leaves, self.sides)
+        candidate = with_numbers_read(self.sides, self.leaves)
+        if candidate is not self.sides[1]:
+            self.sides = self.sides[0], candidate
+            self.numbering = Numbering(*self.sides, self.leaves)
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
         """The numbers of the candidate's terms, with what was joined."""

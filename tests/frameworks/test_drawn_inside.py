@@ -232,3 +232,34 @@ def test_noise_is_the_same_whichever_operator_scales_it(
 
     assert _edits(result) == expected
     assert (result.verdict is Verdict.MATCH) == (not expected)
+
+
+class _Scaled(nn.Module):
+    """Divides what a dropout left by its largest element, which Python reads."""
+
+    def __init__(self, *, is_mean: bool = False, epsilon: float = 1e-6) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.out, self.drop = nn.Linear(16, 8), nn.Linear(8, 4), nn.Dropout(0.3)
+        self.is_mean, self.epsilon = is_mean, epsilon
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.drop(self.into(x))
+        size = (x.abs().mean() if self.is_mean else x.abs().max()).item()
+        x = x / (size + self.epsilon)
+        largest = float(x.detach().abs().sum())
+        found: torch.Tensor = self.out(x) * (0.5 / largest)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_match"),
+    [(_Scaled(), True), (_Scaled(is_mean=True), False), (_Scaled(epsilon=1e-3), False)],
+)
+def test_numbers_read_behind_draws_are_those_of_the_references_draws(
+    candidate: _Scaled, is_match: bool, tmp_path: Path
+) -> None:
+    result = _compared(tmp_path, _Scaled(), candidate)
+
+    assert (result.verdict is Verdict.MATCH) == is_match
+    assert result.verdict in (Verdict.MATCH, Verdict.DIVERGED)
