@@ -345,7 +345,8 @@ class _Comparison:
             self.repaired = cause.repaired
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
             shown = [sink for sink in self.results if sink in left and is_recorded]
-            cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown))
+            rounding = agreement.rounding(shown)
+            cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown, rounding))
             effect = agreement.effect(differing)
         is_hidden = effect is not None and effect.is_hidden
         is_open = exact and (is_hidden or not differing)
