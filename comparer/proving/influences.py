@@ -48,7 +48,11 @@ _UNMEASURED = Influence(relative_l2=None, max_abs=None)
 
 
 def influences_of_edits(
-    sides: tuple[Side, Side], cause: Cause, runs: Runs, results: Sequence[Sink], rounding: float = 0.0
+    sides: tuple[Side, Side],
+    cause: Cause,
+    runs: Runs,
+    results: Sequence[Sink],
+    rounding: float = 0.0,
 ) -> tuple[Edit, ...]:
     """Return the edits of a proof with their influence on results; without those that have none.
 
