@@ -263,3 +263,40 @@ def test_numbers_read_behind_draws_are_those_of_the_references_draws(
 
     assert (result.verdict is Verdict.MATCH) == is_match
     assert result.verdict in (Verdict.MATCH, Verdict.DIVERGED)
+
+
+class _Packed(nn.Module):
+    """Two layers over rows of several lengths, with a dropout between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.GRU(4, 5, 2, batch_first=True, dropout=0.4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        lengths = torch.tensor([4, 3, 1])
+        rows = nn.utils.rnn.pack_padded_sequence(x.reshape(6, 4, 4)[:3], lengths, batch_first=True)
+        found: torch.Tensor = self.layers(rows)[1]
+        return found
+
+
+class _Padded(paddle.nn.Layer):
+    """The same with Paddle."""
+
+    def __init__(self, layers: nn.GRU) -> None:
+        super().__init__()
+        self.layers = paddle.nn.GRU(4, 5, 2, dropout=0.4)
+        for name, weight in layers.named_parameters():
+            getattr(self.layers, name).set_value(weight.detach().numpy())
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        lengths = paddle.to_tensor([4, 3, 1])
+        return self.layers(x.reshape([6, 4, 4])[:3], sequence_length=lengths)[1]
+
+
+def test_rows_of_several_lengths_keep_what_the_references_kept(tmp_path: Path) -> None:
+    reference = _Packed()
+    result = _compared(tmp_path, reference, _Padded(reference.layers))
+
+    assert _edits(result) == []
+    assert result.verdict is Verdict.MATCH
