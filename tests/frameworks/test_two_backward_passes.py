@@ -103,3 +103,32 @@ def test_a_loss_behind_the_update_of_another_model_reads_what_that_left(tmp_path
     assert recorder.path is not None
 
     assert padiff.audit(recorder.path)
+
+
+def _accumulated(folder: Path, name: str, seed: int, *, is_cleared: bool = False) -> Path:
+    """Train on two micro-batches in each step, with draws of its own."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = torch.randn(2, 5, 3)
+    torch.manual_seed(seed)
+    with padiff.record(net, name=name, out=folder) as recorder:
+        for x in batches:
+            if is_cleared:
+                optimizer.zero_grad()
+            (net(x).square().mean() / 2).backward()
+        optimizer.step()
+    assert recorder.path is not None
+    return recorder.path
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_gradients_of_micro_batches_follow_from_their_sum(is_cleared: bool, tmp_path: Path) -> None:
+    """Each side draws for itself, so that no gradient is the other one's."""
+    reference = _accumulated(tmp_path, "reference", 1)
+
+    result = padiff.compare(
+        reference, _accumulated(tmp_path, "candidate", 2, is_cleared=is_cleared)
+    )
+
+    assert result.verdict is (Verdict.DIVERGED if is_cleared else Verdict.MATCH)
