@@ -404,10 +404,11 @@ class _Sound:
             return False
         recorded = self._recorded
         run = [one for one in recorded.program.operators if one.phase is not Phase.UPDATE]
-        carrying = carrying_gradients(recorded)
-        apart = (one for one in run if one.no_grad and one.id not in carrying)
+        carrying, going_on = carrying_gradients(recorded), self._going_on(run)
+        on = [one for one in run if not going_on.isdisjoint(one.outputs)]
+        apart = (one for one in on if one.no_grad and one.id not in carrying)
         late = (value for one in apart for value in one.taken)
-        is_cut = any(map(self._cuts_off, filter(cuts, run)))
+        is_cut = any(map(self._cuts_off, filter(cuts, on)))
         if not is_cut_alike and (is_cut or any(map(recorded.got_gradient, late))):
             return False
         if self._is_trusted:
@@ -422,6 +423,14 @@ class _Sound:
             and recorded.has_gradient(value)
             and recorded.has_elements(value)
         )
+
+    def _going_on(self, run: Sequence[Operator]) -> set[int]:
+        """Return the values that a gradient might come back to, none that Python alone reads."""
+        assert self._recorded is not None
+        read = {value for one in run for value in one.taken}
+        values = (one.id for one in self._recorded.program.values)
+        ends = (one for one in values if one not in read or self._recorded.got_gradient(one))
+        return self._recorded.program.behind(ends)
 
     def _cuts_off(self, operator: Operator) -> bool:
         """Return whether a gradient might flow on behind an operator that hands none back.

@@ -1,7 +1,8 @@
-"""What operators drew, as leaves of a program: which elements a dropout kept.
+"""What operators drew, as leaves of a program: which elements a dropout kept, standard noise.
 
 A recording holds what a dropout took and made, not what it drew. That follows from both, and where
-both are zero from their gradients. So a program gets one more leaf for each such operator, which
+both are zero from their gradients. What noise was before it was scaled and moved follows from what
+was made. So a program gets one more leaf for each such operator, which
 takes it as an argument; what the operator makes is computed like anything else.
 """
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from .lowering import Lowered, Table
     from .primitives import Array
     from .read import RecordedProgram
+
+_SHAPES = frozenset({"input", "x", "shape", "size"})
+"""Arguments of operators that draw which say of what shape."""
 
 Read: TypeAlias = "Callable[[StepFile], tuple[RecordedProgram, Lowered] | None]"
 """What ``read_lowered`` is."""
@@ -77,12 +81,13 @@ class _Draw:
 
     operator: Operator
     leaf: int
+    is_dropout: bool
     drawing: _Drawing = field(repr=False)
 
     @cached_property
     def kept(self) -> _Kept:
-        """Which elements it kept."""
-        return self.drawing.kept(self)
+        """Which elements it kept, or how much it drew."""
+        return self.drawing.kept(self) if self.is_dropout else self.drawing.standard(self)
 
     def elements(self) -> Array:
         """Return which elements the operator kept."""
@@ -101,10 +106,13 @@ class _Drawing:
         values, operators = list(program.values), list(program.operators)
         draws: dict[int, _Draw] = {}
         for place, operator in enumerate(operators):
-            if not (table.draws(operator.name) == KEPT and _is_told(operator, recorded)):
+            is_dropout = table.draws(operator.name) == KEPT
+            tells = _is_told if is_dropout else partial(_is_standard, table)
+            if not (is_dropout or table.is_draw(operator.name)) or not tells(operator, recorded):
                 continue
             made = values[operator.outputs[0]]
-            leaf = Value(id=len(values), dtype="bool", shape=made.shape, kind=LeafKind.RANDOM)
+            dtype = "bool" if is_dropout else made.dtype
+            leaf = Value(id=len(values), dtype=dtype, shape=made.shape, kind=LeafKind.RANDOM)
             values[made.id] = replace(made, kind=None)
             values.append(leaf)
             operators[place] = replace(
@@ -112,7 +120,7 @@ class _Drawing:
                 keywords={**operator.keywords, DRAWN: ValueRef(leaf.id)},
                 random=False,
             )
-            draws[leaf.id] = _Draw(operator, leaf.id, self)
+            draws[leaf.id] = _Draw(operator, leaf.id, is_dropout, self)
         program = replace(program, values=tuple(values), operators=tuple(operators))
         self._table = table
         self.recorded = recorded.with_draws(program, draws) if draws else recorded
@@ -132,7 +140,7 @@ class _Drawing:
         """
         taken, made = draw.operator.taken[0], draw.operator.outputs[0]
         after = self._recorded(made)
-        dropped = self._with_all_or_none(draw, np.zeros(after.shape), is_kept=False)
+        dropped = self._made_of(draw, 0.0, np.zeros(after.shape))
         unit = UNIT_ROUNDOFF[self.recorded.program.values[made].dtype]
         allowed = _ROUNDINGS * unit * np.abs(dropped)
         is_open = np.abs(after - dropped) <= allowed
@@ -144,18 +152,26 @@ class _Drawing:
             is_open &= arrived == 0
         before = self._before(taken) if is_open.any() else None
         if before is not None:
-            is_open &= (
-                np.abs(self._with_all_or_none(draw, before, is_kept=True) - dropped) <= allowed
-            )
+            is_open &= np.abs(self._made_of(draw, 1.0, before) - dropped) <= allowed
             kept |= is_open
         return _Kept(kept, is_open=not is_followed and bool(is_open.any()))
 
-    def _with_all_or_none(self, draw: _Draw, taken: Array, *, is_kept: bool) -> Array:
-        """Execute an operator that keeps all elements or drops all."""
-        kept = np.broadcast_to(np.bool_(is_kept), taken.shape)
-        leaves: dict[int, Leaf] = {draw.operator.taken[0]: taken, draw.leaf: kept}
-        made = draw.operator.outputs[0]
-        return execute(self.lowered, leaves, [made])[made]
+    def standard(self, draw: _Draw) -> _Kept:
+        """Return what an operator drew before it was scaled and moved."""
+        made = self._recorded(draw.operator.outputs[0])
+        none, one = (self._made_of(draw, number) for number in (0.0, 1.0))
+        drawn = np.divide(made - none, one - none, out=np.zeros_like(made), where=one != none)
+        return _Kept(drawn, is_open=False)
+
+    def _made_of(self, draw: _Draw, drawn: float, taken: Array | None = None) -> Array:
+        """Execute an operator that draws the same for all elements."""
+        made = self.recorded.program.values[draw.operator.outputs[0]]
+        leaves: dict[int, Leaf] = {
+            draw.leaf: np.full(made.shape, bool(drawn) if draw.is_dropout else drawn)
+        }
+        if taken is not None:
+            leaves[draw.operator.taken[0]] = taken
+        return execute(self.lowered, leaves, [made.id])[made.id]
 
     def _recorded(self, value: int) -> Array:
         found = self.recorded.elements(value)
@@ -185,6 +201,16 @@ class _Drawing:
             for value in set(operator.taken):
                 found[value] = found.get(value, 0) + 1
         return found
+
+
+def _is_standard(table: Table, operator: Operator, recorded: RecordedProgram) -> bool:
+    """Return whether an operator drew what it made by numbers alone, and that was recorded."""
+    if not operator.random or len(operator.outputs) != 1:
+        return False
+    made = recorded.program.values[operator.outputs[0]]
+    given = table.named(operator.name, operator.positional, operator.keywords)
+    by_numbers = not any(isinstance(one, ValueRef) and key not in _SHAPES for key, one in given)
+    return made.dtype in UNIT_ROUNDOFF and by_numbers and recorded.has_elements(made.id)
 
 
 def _is_told(operator: Operator, recorded: RecordedProgram) -> bool:

@@ -84,11 +84,12 @@ class RecordedProgram:
             program: With them among its values.
             draws: What they hold, by id.
         """
-        found = self._with_program(program)
+        found = self.with_program(program)
         found._draws = draws
         return found
 
-    def _with_program(self, program: Program) -> RecordedProgram:
+    def with_program(self, program: Program) -> RecordedProgram:
+        """Return another program of the same values."""
         found = RecordedProgram(
             program, self._columns, self._file, first=self._first, construction=self.construction
         )
@@ -142,7 +143,7 @@ class RecordedProgram:
             values=tuple(values[id_] for id_ in sorted(values)),
             operators=(*_in_calls(front, rest), *rest),
         )
-        found = self._with_program(program)
+        found = self.with_program(program)
         found._rows, found._same = rows, same
         return found
 

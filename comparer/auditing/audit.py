@@ -197,7 +197,8 @@ def _gradients(known: KnownProgram, answers: Answers[Measured]) -> Iterator[Audi
                 Check.GRADIENT,
                 lambda one: measure_gradient(known, readers, one, answers),
             )
-            if found is not None:
+            may_lack = value.id in known.summed  # what was cleared on the way
+            if found is not None and (not may_lack or found.soundness is Soundness.SOUND):
                 yield found
 
 

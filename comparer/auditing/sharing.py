@@ -85,7 +85,8 @@ def _content(known: KnownProgram, value: int) -> Hashable:
     """Return what is recorded of a value and of its gradient, of a draw what tells of it."""
     draw = known.draws.get(value)
     if draw is not None:
-        return _content(known, draw.taken[0]), _content(known, draw.outputs[0])
+        told = (one for one in (*draw.taken, *draw.outputs) if one != value)
+        return tuple(_content(known, one) for one in told)
     one, recorded = known.program.values[value], known.recorded
     infos = recorded.info(value), recorded.gradient_info(value)
     return one.dtype, one.shape, *(None if info is None else info.digest for info in infos)

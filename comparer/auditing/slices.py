@@ -176,9 +176,29 @@ class KnownProgram:
         views of that: what is read of a written view arrives there, too, and at the views from
         before arrives a part of what the tensor got, or what they got before. What is written
         through a detached view autograd does not see: before and after are one. Where several
-        backward passes reach a value, what was recorded is of the first of them.
+        backward passes reach a value, what was recorded is of the first of them, but for weights
+        with the sum of all.
         """
-        return self._written_apart() | self._reached_again()
+        return self._written_apart() | (self._reached_again() - self.summed)
+
+    @cached_property
+    def summed(self) -> set[int]:
+        """The weights that several losses learn through, with the gradient that the step left.
+
+        It is the sum of all, unless a script cleared some in between.
+        """
+        records = self.recorded.index.records
+        left = {
+            (one.module, one.slot): one.value for one in records if one.role is Role.WEIGHT_GRAD
+        }
+        weights = {
+            value
+            for record, value in self.recorded.borders.items()
+            if records[record].role is Role.WEIGHT
+            and (row := left.get((records[record].module, records[record].slot))) is not None
+            and self.recorded.gradient_row(value) == row
+        }
+        return weights & self._reached_again()
 
     def _reached_again(self) -> set[int]:
         """Return the values that more than one loss learns through."""

@@ -195,28 +195,28 @@ def _layouts(known: tuple[int, ...], found: tuple[int, ...]) -> tuple[Rule, ...]
 
 
 def _what_for(side: Side, numbers: Sequence[int]) -> dict[int, Hashable]:
-    """Return the expressions of which each draw says what is kept, and its shape."""
-    terms, values = side.lowered.terms, side.program.values
+    """Return the expressions of which each draw says what is kept, and its form."""
+    terms = side.lowered.terms
     draws = {terms[draw]: draw for draw in side.draws if draw in terms}
     taken: dict[int, tuple[int, ...]] = dict.fromkeys(side.draws, ())
     for node in side.lowered.nodes:
         for term in draws.keys() & node.operands:
             others = (numbers[one] for one in node.operands if one != term)
             taken[draws[term]] += tuple(others)
-    return {draw: (others, values[draw].shape) for draw, others in taken.items()}
+    return {draw: (others, side.form_of_draw(draw)) for draw, others in taken.items()}
 
 
 def _exchange(leaves: Leaves, reference: Side, better: Mapping[int, int]) -> None:
-    """Give draws their partners; those that had them get what is left of that shape, in order."""
+    """Give draws their partners; those that had them get what is left of that form, in order."""
     wanted = set(better.values())
     before = [leaves.pairs.pop(own).reference[0] for own in better if own in leaves.pairs]
     losing = [own for own, pair in leaves.pairs.items() if pair.reference[0] in wanted]
     free: dict[Hashable, deque[int]] = defaultdict(deque)
     for one in before:
         if one not in wanted:
-            free[reference.program.values[one].shape].append(one)
+            free[reference.form_of_draw(one)].append(one)
     for own in losing:
-        left = free[reference.program.values[leaves.pairs.pop(own).reference[0]].shape]
+        left = free[reference.form_of_draw(leaves.pairs.pop(own).reference[0])]
         if left:
             leaves.pairs[own] = LeafPair(reference=(left.popleft(),), candidate=own)
     for own, one in better.items():

@@ -33,6 +33,7 @@ from .leaves import pair_leaves
 from .losses import are_other_losses
 from .numbering import Numbering
 from .precision import find_coarser
+from .readings import with_numbers_read
 from .repaired import Repaired
 from .result import Answer, FunctionComparison, Unknown
 from .results import pair_results
@@ -106,6 +107,10 @@ class _Comparison:
         self.results = self.given.sinks
         self.rounded = self.given.rounded(self.sides[1])
         self.numbering = settle_draws(self.leaves, self.sides)
+        candidate = with_numbers_read(self.sides, self.leaves)
+        if candidate is not self.sides[1]:
+            self.sides = self.sides[0], candidate
+            self.numbering = Numbering(*self.sides, self.leaves)
         self.numbers = self.numbering.both
         self.alike: Sequence[int] = self.numbering.candidate
         """The numbers of the candidate's terms, with what was joined."""
@@ -336,7 +341,8 @@ class _Comparison:
             self.repaired = cause.repaired
             is_recorded = not self.leaves.invented  # else nobody knows how far a fault moves it
             shown = [sink for sink in self.results if sink in left and is_recorded]
-            cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown))
+            rounding = agreement.rounding(shown)
+            cause = replace(cause, edits=influences_of_edits(sides, cause, runs, shown, rounding))
             effect = agreement.effect(differing)
         is_hidden = effect is not None and effect.is_hidden
         is_open = exact and (is_hidden or not differing)

@@ -18,7 +18,7 @@ import numpy as np
 from padiff.dumpfile import DumpFormatError, ProgramError
 from padiff.program import UNIT_ROUNDOFF, KnownErrors, Rounding
 
-from .executed import root_mean_square
+from .executed import ROUNDINGS, root_mean_square
 from .result import Effect
 
 if TYPE_CHECKING:
@@ -229,6 +229,11 @@ class Agreement:
         """Measure what repairs leave by what the candidate was measured by: that is quick."""
         unit = self._units[sink]
         return runs.agree(sink) if unit is None else runs.agree_within(sink, unit, self._size(sink))
+
+    def rounding(self, sinks: Sequence[Sink]) -> float:
+        """Return within how much of their size results agree: zero if one has to in float64."""
+        units = [self._units[sink] or 0.0 for sink in sinks]
+        return ROUNDINGS * min(units, default=0.0)
 
     def differing(self) -> list[Sink]:
         """Return the results that differ."""

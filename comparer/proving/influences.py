@@ -48,11 +48,23 @@ _UNMEASURED = Influence(relative_l2=None, max_abs=None)
 
 
 def influences_of_edits(
-    sides: tuple[Side, Side], cause: Cause, runs: Runs, results: Sequence[Sink]
+    sides: tuple[Side, Side],
+    cause: Cause,
+    runs: Runs,
+    results: Sequence[Sink],
+    rounding: float = 0.0,
 ) -> tuple[Edit, ...]:
     """Return the edits of a proof with their influence on results; without those that have none.
 
-    A repair may turn one form into another before it mends what is wrong.
+    A repair may turn one form into another before it mends what is wrong, or make up for what was
+    recorded of one side alone.
+
+    Args:
+        sides: The reference and the candidate.
+        cause: The proof.
+        runs: Executions of both programs.
+        results: What they give.
+        rounding: Within which all of these agree, of their size.
     """
     repaired = cause.repaired
     if repaired is None:
@@ -63,13 +75,14 @@ def influences_of_edits(
         if results and place < _MOST:
             found = _tried(partial(_influence_of, sides, repaired, group, runs, results))
         measured.append((replace(edit, influence=found), group))
-    needed = [one for one in measured if not _is_form(one[0].influence)]
+    most = max(_FORM, rounding)
+    needed = [one for one in measured if not _is_form(one[0].influence, most)]
     return tuple(edit for edit, _ in needed or measured)
 
 
-def _is_form(influence: Influence | None) -> bool:
+def _is_form(influence: Influence | None, most: float) -> bool:
     moved = None if influence is None else influence.relative_l2
-    return moved is not None and moved <= _FORM
+    return moved is not None and moved <= most
 
 
 def _influence_of(

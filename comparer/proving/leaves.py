@@ -479,46 +479,15 @@ def _pair_draws(
         firsts = _draws_by_form(sides[0], taken, modules[0])
         seconds = _draws_by_form(sides[1], leaves.pairs, modules[1])
         _pair_in_order(leaves, firsts, seconds)
-    taken = {one for pair in leaves.pairs.values() for one in pair.reference}
-    inside = _drawn_inside(sides[0], taken), _drawn_inside(sides[1], leaves.pairs)
-    alone = _drawn_alone(sides[0], taken), _drawn_alone(sides[1], leaves.pairs)
-    for first, second in ((inside[0], alone[1]), (alone[0], inside[1])):
-        for one, two in _pair_in_order(leaves, first, second):
-            leaves.drawn[0].add(one)
-            leaves.drawn[1].add(two)
 
 
 def _pair_in_order(
     leaves: Leaves, known: Mapping[object, list[int]], found: Mapping[object, list[int]]
-) -> list[tuple[int, int]]:
-    """Pair draws of one form in order, and return the pairs."""
-    pairs = [
-        pair
-        for form in known.keys() & found.keys()
-        for pair in zip(known[form], found[form], strict=False)
-    ]
-    for one, two in pairs:
-        leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
-    return pairs
-
-
-def _drawn_inside(side: Side, taken: Container[int]) -> dict[object, list[int]]:
-    """Return what operators drew on their way and has no partner, by distribution and shape."""
-    found: dict[object, list[int]] = defaultdict(list)
-    for value, one in side.draws.items():
-        if value not in taken:
-            found[side.table.draws(one.name), side.program.values[value].shape].append(value)
-    return found
-
-
-def _drawn_alone(side: Side, taken: Container[int]) -> dict[object, list[int]]:
-    """Return what operators made by drawing and has no partner, by their names and shape."""
-    found: dict[object, list[int]] = defaultdict(list)
-    for one in side.cuts:
-        if one.random and len(one.outputs) == 1 and one.outputs[0] not in taken:
-            name = one.name.rpartition(".")[2].rstrip("_")
-            found[name, side.program.values[one.outputs[0]].shape].append(one.outputs[0])
-    return found
+) -> None:
+    """Pair draws of one form in order."""
+    for form in known.keys() & found.keys():
+        for one, two in zip(known[form], found[form], strict=False):
+            leaves.pairs[two] = LeafPair(reference=(one,), candidate=two)
 
 
 def _dropped_of_results(side: Side) -> Iterator[tuple[int, int]]:
@@ -531,9 +500,9 @@ def _dropped_of_results(side: Side) -> Iterator[tuple[int, int]]:
 
 def _pair_masks(leaves: Leaves, reference: Side, candidate: Side) -> None:
     """Pair the masks of draws that have no partner: they are drawn in two ways."""
-    for pair in [*drawn_in_two_ways(leaves.cuts, (reference, candidate))]:
-        leaves.cuts.remove(pair)
-        del leaves.pairs[pair[1].outputs[0]]
+    partners = [(pair.reference[0], own) for own, pair in leaves.pairs.items()]
+    for own in [*drawn_in_two_ways(partners, (reference, candidate))]:
+        del leaves.pairs[own]
     taken = {one for pair in leaves.pairs.values() for one in pair.reference}
     masks = Masks(reference, taken), Masks(candidate, leaves.pairs.keys())
     found = pair_masks(*masks)
@@ -564,8 +533,7 @@ def _draws_by_form(
         module = None if operator.call is None else index.calls[operator.call].module
         if value not in taken and (not modules or module in modules):
             where = modules[module] if modules and module is not None else None
-            form = side.table.draws(operator.name), side.program.values[value].shape
-            found[where, *form].append(value)
+            found[where, *side.form_of_draw(value)].append(value)
     return found
 
 

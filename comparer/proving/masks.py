@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
     from .side import Side
 
-_UNIFORM = frozenset({"rand", "rand_like", "uniform"})
-"""The last names of operators that draw uniform numbers, without what marks those in place."""
-_RANGE = (("low", "min", 0.0), ("high", "max", 1.0))
-"""What the ends of the range are called, and what they are where nothing is told."""
+_UNIFORM = "uniform"
+"""What operators draw that draw numbers of which none is more likely."""
 _HALVINGS = 30
 """Until the number at which a mask turns is known to 1e-9 of the range."""
 
@@ -103,32 +101,28 @@ class Masks:
             given = operator.name, operator.positional, operator.keywords
             dropped = dict(self._side.table.named(*given)).get("p")
             return 1 - dropped if isinstance(dropped, float) else None
-        told = self._side.drawn_by(operator)
         if operator.name.rpartition(".")[2].strip("_") == "bernoulli":
-            share = told.get("p")
+            share = self._side.drawn_by(operator).get("p")
             if share is None:
                 return self._constant(operator.taken[0])
             return float(share)  # type: ignore[arg-type]
-        if not _is_uniform(operator):
-            return None
-        ends = (told.get(one, told.get(other, end)) for one, other, end in _RANGE)
-        low, high = (float(one) for one in ends)  # type: ignore[arg-type]
-        return self._share_of_range(operator.outputs[0], mask, low, high)
+        draw = self.draw_of(mask)
+        is_uniform = self._side.table.draws(operator.name) == _UNIFORM
+        return None if draw is None or not is_uniform else self._share_of_range(draw, mask)
 
-    def _share_of_range(self, draw: int, mask: int, low: float, high: float) -> float | None:
-        """Return the share of ones where a mask turns once in the range that is drawn from."""
-        kept = [self._kept_at(draw, end, mask) for end in (low, high)]
+    def _share_of_range(self, draw: int, mask: int) -> float | None:
+        """Return the share of ones where a mask turns once while what is drawn goes from 0 to 1."""
+        kept = [self._kept_at(draw, end, mask) for end in (0.0, 1.0)]
         if None in kept or kept[0] == kept[1]:
             return None
-        begin, end = low, high
+        begin, end = 0.0, 1.0
         for _ in range(_HALVINGS):
             middle = (begin + end) / 2
             if self._kept_at(draw, middle, mask) == kept[0]:
                 begin = middle
             else:
                 end = middle
-        share = (begin - low) / (high - low)
-        return share if kept[0] else 1 - share
+        return begin if kept[0] else 1 - begin
 
     def _kept_at(self, draw: int, number: float, mask: int) -> float | None:
         """Return what a mask holds everywhere if a number is drawn everywhere."""
@@ -184,17 +178,19 @@ def pair_masks(known: Masks, found: Masks) -> dict[int, int]:
     }  # fmt: skip
 
 
-def drawn_in_two_ways(
-    cuts: Iterable[tuple[Operator, Operator]], sides: tuple[Side, Side]
-) -> Iterator[tuple[Operator, Operator]]:
-    """Yield partners that draw numbers of which two formulas make masks of the same share of ones.
+def drawn_in_two_ways(pairs: Iterable[tuple[int, int]], sides: tuple[Side, Side]) -> Iterator[int]:
+    """Yield what the candidate draws of which two formulas make masks of the same share of ones.
 
     ``rand < p`` and ``floor(rand + p)``: not what is drawn is the same, but how many are kept.
     """
-    uniform = [pair for pair in cuts if all(map(_is_uniform, pair))]
+    uniform = [
+        pair
+        for pair in pairs
+        if all(map(_is_uniform, sides, pair))
+    ]  # fmt: skip
     if not uniform:
         return
-    wanted = [{pair[which].outputs[0] for pair in uniform} for which in (0, 1)]
+    wanted = [{pair[which] for pair in uniform} for which in (0, 1)]
     both = tuple(
         Masks(side, {one.id for one in side.program.values} - draws)
         for side, draws in zip(sides, wanted, strict=True)
@@ -203,8 +199,7 @@ def drawn_in_two_ways(
     covered = [
         masks.covered() & draws.keys() for masks, draws in zip(both, (known, found), strict=True)
     ]
-    for pair in uniform:
-        one, own = (operator.outputs[0] for operator in pair)
+    for one, own in uniform:
         if one not in covered[0] or own not in covered[1]:
             continue
         try:
@@ -214,11 +209,11 @@ def drawn_in_two_ways(
         if not np.array_equal(made, both[0].arrays[known[one]]):
             shares = both[0].drawn(known[one]), both[1].drawn(found[own])
             if shares[0] and shares[1] and is_same_number(shares[0][1], shares[1][1]):
-                yield pair
+                yield own
 
 
-def _is_uniform(operator: Operator) -> bool:
-    return operator.name.rpartition(".")[2].strip("_") in _UNIFORM
+def _is_uniform(side: Side, draw: int) -> bool:
+    return draw in side.draws and side.table.draws(side.draws[draw].name) == _UNIFORM
 
 
 def are_turned(known: tuple[Operator, float] | None, found: tuple[Operator, float] | None) -> bool:

@@ -75,6 +75,10 @@ class Side:
         """The operator that drew each leaf that says which elements were kept, by value id."""
         return drawing_operators(self.program)
 
+    def form_of_draw(self, draw: int) -> tuple[str, tuple[int, ...]]:
+        """Return of which distribution something was drawn, and its shape."""
+        return self.table.draws(self.draws[draw].name), self.program.values[draw].shape
+
     @cached_property
     def read(self) -> set[int]:
         """The terms that something is computed from."""

@@ -491,7 +491,17 @@ def _kept(
         torch.empty(shape, device="cpu").bernoulli_(1 - share, generator=generator)
         for _ in range(count)
     ]
+    if names is _PACKED:
+        drawn = [_padded(one, told["batch_sizes"]) for one in drawn]
     return (drawn[0] if count == 1 else torch.stack(drawn)) != 0
+
+
+def _padded(rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Return rows that go on in each step at (position, batch); what is over counts as kept."""
+    batch = int(counts[0])
+    made = rows.new_ones((len(counts), batch, *rows.shape[1:]))
+    made[torch.arange(batch) < counts[:, None]] = rows
+    return made
 
 
 _DRAWERS = {**dict.fromkeys(_DROPPING, _kept), "rrelu": _slopes}

@@ -336,6 +336,7 @@ class ProgramRecorder:
         """Call a function of the framework and record it as an operator."""
         frame = sys._getframe(2)
         if self._is_left_out(frame, args, kwargs):
+            self._outdate_unseen(name, args, kwargs)
             return function(*args, **kwargs)
         kind = self._kinds.get(name) or self._kind_of(name)
         if kind is None or (kind.is_unscaling and self._is_arriving(args)):
@@ -631,15 +632,31 @@ class ProgramRecorder:
                 self._contents.forget(one)
                 entry.stamp = entry.stamp if id(one) in written else (None, entry.stamp[1])
 
+    def _outdate_unseen(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look anew at what an operator may write that is left out, as another model's update."""
+        if self._is_closed or self._lock.is_going_on() or not self._is_updating:
+            return
+        try:
+            with self._lock:
+                for one in map(self._local, self._operators.may_write(name, args, kwargs)):
+                    self._mark_outdated(one)
+        except Exception as error:
+            self._fail(name, error)
+
+    def _mark_outdated(self, tensor: Tensor) -> _Live | None:
+        """Look anew at a tensor whose memory is written past its counter, if it is known."""
+        entry = self._live.get(id(tensor))
+        if entry is not None:
+            self._contents.forget(tensor)
+            entry.stamp = None, entry.stamp[1]
+        return entry
+
     def _outdate_source(self, tensor: Tensor) -> None:
         """Look anew at what a view is of, and at what that is a view of."""
         entry = self._live.get(id(tensor))
         while entry is not None and entry.view is not None:
             source = entry.view.source()
-            entry = None if source is None else self._live.get(id(source))
-            if entry is not None:
-                self._contents.forget(source)
-                entry.stamp = None, entry.stamp[1]
+            entry = None if source is None else self._mark_outdated(source)
 
     def _is_index(self, tensor: Tensor) -> bool:
         return self._dtype(tensor) in {"int32", "int64"}

@@ -38,6 +38,7 @@ from typing import Any, TypeAlias
 
 from padiff.dumpfile import DRAWN
 from padiff.program.graph import ValueRef
+from padiff.program.primitives import Kind
 
 from .builder import Builder, NotLoweredError, Term
 
@@ -95,12 +96,20 @@ class Row:
     rule: Rule
     draws: str
     """What its argument ``drawn`` holds."""
+    is_draw: bool
+    """Whether it makes nothing else: what was drawn times a number, and a number."""
     tolerance: float
     """How far the framework's own float64 may be off, relative to the largest element."""
 
 
 def row(
-    names: str, signature: str, rule: Rule, *, tolerance: float = 1e-12, draws: str = KEPT
+    names: str,
+    signature: str,
+    rule: Rule,
+    *,
+    tolerance: float = 1e-12,
+    draws: str = KEPT,
+    is_draw: bool = False,
 ) -> Row:
     """Build a row; names are separated by blanks."""
     return Row(
@@ -108,8 +117,33 @@ def row(
         signature=signature,
         rule=rule,
         draws=draws,
+        is_draw=is_draw,
         tolerance=tolerance,
     )
+
+
+def draw_row(
+    names: str, signature: str, draws: str, ends: Callable[[Arguments], tuple[float, float]]
+) -> Row:
+    """Build a row of operators that draw all that they make.
+
+    Args:
+        names: Separated by blanks.
+        signature: Without ``drawn``.
+        draws: The standard distribution.
+        ends: Returns what is made of zero, and by how much more is made of one.
+    """
+
+    def rule(b: Builder, a: Arguments) -> Term:
+        begin, width = ends(a)
+        if a.drawn is None:
+            if width and b.expected[0].count:
+                raise NotLoweredError("elements are drawn")
+            return b("full", shape=b.expected[0].shape, value=float(begin), kind=Kind.FLOAT.value)
+        scaled = a.drawn if width == 1 else a.drawn * width
+        return scaled + begin if begin else scaled
+
+    return row(names, f"{signature}, drawn=None", rule, draws=draws, is_draw=True)
 
 
 _Plain: TypeAlias = tuple[tuple[str, bool, Any], ...]
@@ -132,8 +166,9 @@ class Table:
     """Operators, by full names, that return what shares its gradient with what they took, if they
     took all of it."""
     drawing: Mapping[str, str] = field(default_factory=dict)
-    """Signatures of operators that draw all that they make, by names in short form, several of one
-    with ``|`` between; numbers and words among their arguments say of which distribution."""
+    """Signatures of operators without a row that draw all that they make, by names in short form,
+    several of one with ``|`` between; numbers and words among their arguments say of which
+    distribution."""
     derived: Mapping[tuple[str, str], Callable[[Mapping[str, tuple[int, ...]]], float]] = field(
         default_factory=dict
     )
@@ -175,6 +210,10 @@ class Table:
     def draws(self, name: str) -> str:
         """Return what an operator draws on its way: ``kept``, what its row says, or nothing."""
         return self._by_name[name].draws if self.takes(name, DRAWN) else ""
+
+    def is_draw(self, name: str) -> bool:
+        """Return whether an operator draws all that it makes, in a way that its row knows."""
+        return name in self._by_name and self._by_name[name].is_draw
 
     def bind(
         self, name: str, positional: Sequence[Any], keywords: Mapping[str, Any]
@@ -224,9 +263,12 @@ class Table:
             keywords: As recorded.
             shape_of: Returns the shape of a value.
         """
-        if name not in self._drawing:
+        if self.is_draw(name):
+            given = dict(self.named(name, positional, keywords))
+        elif name in self._drawing:
+            given = self._drawing_arguments(name, positional, keywords)
+        else:
             return {}
-        given = self._drawing_arguments(name, positional, keywords)
         shapes = {key: shape_of(one.id) for key, one in given.items() if isinstance(one, ValueRef)}
         for key, value in given.items():
             if value is None and (name, key) in self.derived:

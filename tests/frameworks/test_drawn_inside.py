@@ -183,3 +183,120 @@ def test_recording_what_is_drawn_inside_moves_no_generator(is_paddle: bool, tmp_
         return [float(paddle.rand([])), float(torch.rand(()))]
 
     assert drawn(3, is_recorded=True) == drawn(3, is_recorded=False)
+
+
+class _Noisy(nn.Module):
+    """Adds noise, and multiplies by other noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.into(x + 0.1 * torch.randn_like(x)).tanh() * (2 * torch.rand(6, 4) - 1)
+        shifted = x + torch.empty(6, 4).normal_(0.5, 2.0) + torch.normal(1.0, 0.5, (6, 4))
+        found: torch.Tensor = shifted * torch.empty(6, 1).exponential_(2.0)
+        return found
+
+
+class _NoisyPort(paddle.nn.Layer):
+    """The same with Paddle, whose operators take numbers that torch's code multiplies by."""
+
+    def __init__(self, weights: nn.Linear, deviation: float = 0.1, mean: float = 0.5) -> None:
+        super().__init__()
+        self.into, self.deviation, self.mean = paddle.nn.Linear(16, 4), deviation, mean
+        self.into.weight.set_value(weights.weight.detach().numpy().T)
+        self.into.bias.set_value(weights.bias.detach().numpy())
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        x = self.into(x + paddle.normal(0.0, self.deviation, x.shape)).tanh()
+        x = x * paddle.uniform([6, 4], min=-1.0)
+        x = x + paddle.zeros([6, 4]).normal_(self.mean, 2.0) + 1 + 0.5 * paddle.randn([6, 4])
+        return x * paddle.zeros([6, 1]).exponential_(2.0)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "mean", "expected"),
+    [
+        (0.1, 0.5, []),
+        (0.2, 0.5, ["std of gaussian: 0.2 where the reference has 0.1"]),
+        (0.1, 0.4, ["mean of gaussian_inplace_: 0.4 where the reference has 0.5"]),
+    ],
+)
+def test_noise_is_the_same_whichever_operator_scales_it(
+    deviation: float, mean: float, expected: list[str], tmp_path: Path
+) -> None:
+    reference = _Noisy()
+    result = _compared(tmp_path, reference, _NoisyPort(reference.into, deviation, mean))
+
+    assert _edits(result) == expected
+    assert (result.verdict is Verdict.MATCH) == (not expected)
+
+
+class _Scaled(nn.Module):
+    """Divides what a dropout left by its largest element, which Python reads."""
+
+    def __init__(self, *, is_mean: bool = False, epsilon: float = 1e-6) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.out, self.drop = nn.Linear(16, 8), nn.Linear(8, 4), nn.Dropout(0.3)
+        self.is_mean, self.epsilon = is_mean, epsilon
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.drop(self.into(x))
+        size = (x.abs().mean() if self.is_mean else x.abs().max()).item()
+        x = x / (size + self.epsilon)
+        largest = float(x.detach().abs().sum())
+        found: torch.Tensor = self.out(x) * (0.5 / largest)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_match"),
+    [(_Scaled(), True), (_Scaled(is_mean=True), False), (_Scaled(epsilon=1e-3), False)],
+)
+def test_numbers_read_behind_draws_are_those_of_the_references_draws(
+    candidate: _Scaled, is_match: bool, tmp_path: Path
+) -> None:
+    result = _compared(tmp_path, _Scaled(), candidate)
+
+    assert (result.verdict is Verdict.MATCH) == is_match
+    assert result.verdict in (Verdict.MATCH, Verdict.DIVERGED)
+
+
+class _Packed(nn.Module):
+    """Two layers over rows of several lengths, with a dropout between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.GRU(4, 5, 2, batch_first=True, dropout=0.4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        lengths = torch.tensor([4, 3, 1])
+        rows = nn.utils.rnn.pack_padded_sequence(x.reshape(6, 4, 4)[:3], lengths, batch_first=True)
+        found: torch.Tensor = self.layers(rows)[1]
+        return found
+
+
+class _Padded(paddle.nn.Layer):
+    """The same with Paddle."""
+
+    def __init__(self, layers: nn.GRU) -> None:
+        super().__init__()
+        self.layers = paddle.nn.GRU(4, 5, 2, dropout=0.4)
+        for name, weight in layers.named_parameters():
+            getattr(self.layers, name).set_value(weight.detach().numpy())
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401
+        lengths = paddle.to_tensor([4, 3, 1])
+        return self.layers(x.reshape([6, 4, 4])[:3], sequence_length=lengths)[1]
+
+
+def test_rows_of_several_lengths_keep_what_the_references_kept(tmp_path: Path) -> None:
+    reference = _Packed()
+    result = _compared(tmp_path, reference, _Padded(reference.layers))
+
+    assert _edits(result) == []
+    assert result.verdict is Verdict.MATCH

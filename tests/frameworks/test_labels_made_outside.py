@@ -87,3 +87,30 @@ def test_a_fault_ahead_of_such_a_loss_is_told_and_the_loss_is_not(
         assert len(result.origins) == (1 if act is torch.tanh else 2)
         assert "shifts of roll: 1 where the reference has -1" in words[0]
         assert not any("sub" in line or "mean" in line for line in words)
+
+
+def test_weights_of_another_model_that_are_rounded_are_no_fault_beside_one(tmp_path: Path) -> None:
+    """A target network that follows by hand ends with other last bits in another framework."""
+    random = torch.Generator().manual_seed(1)
+    x, done = torch.randn(3, 5, generator=random), torch.tensor([[1.0], [0.0], [0.0]])
+    first, last = (torch.randn(*shape, generator=random) for shape in ((5, 8), (8, 4)))
+    near = first * (1 + 2e-7)
+
+    known = recorded(
+        [Block()],
+        lambda made: (made - 0.9 * (1 - done) * ((x @ first).relu() @ last)).square().mean(),
+        "known",
+        tmp_path,
+    )
+    found = recorded(
+        [Block()],
+        lambda made: (made - 0.9 * ((x @ near).relu() @ last)).square().mean(),
+        "found",
+        tmp_path,
+    )
+
+    result = padiff.compare(known, found)
+
+    told = [line for one in result.origins for line in evidence_of(one) if "proved" in line]
+    assert told
+    assert not any("matmul" in line for line in told)

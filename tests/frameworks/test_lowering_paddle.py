@@ -29,7 +29,9 @@ from tests.support.operators import (
 TABLE = TABLES["paddle"]
 FRAME = Frame(
     name="paddle",
-    is_tensor=lambda each: isinstance(each, paddle.Tensor) and each._is_initialized(),
+    is_tensor=lambda each: (
+        isinstance(each, paddle.Tensor) and (each._is_initialized() or each.ndim > 1)
+    ),
     numpy=lambda tensor: tensor.numpy(),
     clone=lambda tensor: tensor.clone(),
     dtype_name=lambda each: (

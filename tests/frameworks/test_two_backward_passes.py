@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import paddle
 import pytest
 import torch
 from torch import nn
@@ -81,3 +83,52 @@ def test_a_loss_that_is_weighed_otherwise_is_named(is_other: bool, tmp_path: Pat
 
     assert result.first is not None
     assert result.first.cause.split(";")[0] == "proved: other of mul: 2.5 where the reference has 2"
+
+
+def test_a_loss_behind_the_update_of_another_model_reads_what_that_left(tmp_path: Path) -> None:
+    """Paddle's optimizers write past the counter that tells of other writes."""
+    paddle.seed(0)
+    net, judge = paddle.nn.Linear(3, 4), paddle.nn.Linear(4, 1)
+    ours = paddle.optimizer.SGD(1e-3, parameters=net.parameters())
+    others = paddle.optimizer.SGD(0.5, parameters=judge.parameters())
+    x = paddle.to_tensor(np.random.default_rng(0).standard_normal((5, 3), dtype=np.float32))
+    with padiff.record(net, name="net", out=tmp_path) as recorder:
+        made = net(x)
+        judge(made.detach()).mean().backward()
+        others.step()
+        ours.clear_grad()
+        judge(made).square().mean().backward()
+        ours.step()
+        recorder.step()
+    assert recorder.path is not None
+
+    assert padiff.audit(recorder.path)
+
+
+def _accumulated(folder: Path, name: str, seed: int, *, is_cleared: bool = False) -> Path:
+    """Train on two micro-batches in each step, with draws of its own."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.3), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    batches = torch.randn(2, 5, 3)
+    torch.manual_seed(seed)
+    with padiff.record(net, name=name, out=folder) as recorder:
+        for x in batches:
+            if is_cleared:
+                optimizer.zero_grad()
+            (net(x).square().mean() / 2).backward()
+        optimizer.step()
+    assert recorder.path is not None
+    return recorder.path
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_gradients_of_micro_batches_follow_from_their_sum(is_cleared: bool, tmp_path: Path) -> None:
+    """Each side draws for itself, so that no gradient is the other one's."""
+    reference = _accumulated(tmp_path, "reference", 1)
+
+    result = padiff.compare(
+        reference, _accumulated(tmp_path, "candidate", 2, is_cleared=is_cleared)
+    )
+
+    assert result.verdict is (Verdict.DIVERGED if is_cleared else Verdict.MATCH)

@@ -132,6 +132,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "conj": ("c(3, 4)", "f(3)"),
     "complex": ("f(3, 4), f(3, 4)",),
     "angle": ("c(3, 4)", "f(3, 4)"),
+    "gaussian": ("[2, 3], 0.5, 0.0, 0, paddle.float64, paddle.CPUPlace()",),
+    "gaussian_inplace_": ("f(3, 4), 0.5, 0.0, 0",),
+    "uniform": ("[2, 3], paddle.float64, 0.5, 0.5, 0, paddle.CPUPlace()",),
+    "uniform_inplace_": ("f(0, 3, 2), -1.0, 0.5, 0, 0, 0, 1.0",),
+    "exponential_": ("f(3, 4), float('inf')",),
     "dropout": (
         "f(3, 4), None, 0.3, True, 'upscale_in_train', 0, False",
         "f(3, 4), None, 0.3, True, 'downgrade_in_infer', 0, False",

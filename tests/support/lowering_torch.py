@@ -222,6 +222,12 @@ CASES: dict[str, tuple[str, ...]] = {
     "F.alpha_dropout": ("f(3, 4), 0.5, False", "f(2, 3, 4), 0.5, training=False"),
     "dropout": ("f(3, 4), 0.5, False",),
     "alpha_dropout": ("f(3, 4), 0.5, False",),
+    **dict.fromkeys(("randn", "rand"), ("0, 3", "(2, 0)")),
+    **dict.fromkeys(("randn_like", "rand_like"), ("f(0, 3)",)),
+    "normal": ("0.5, 0.0, (2, 3)",),
+    ".normal_": ("f(3, 4), 0.5, 0.0",),
+    ".uniform_": ("f(3, 4), 0.5, 0.5",),
+    ".exponential_": ("f(0, 3)",),
     "F.linear": (
         "f(3, 4), f(5, 4)",
         "f(2, 3, 4), f(5, 4), f(5)",

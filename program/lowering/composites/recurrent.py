@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from padiff.program.lowering.builder import NotLoweredError
 from padiff.program.primitives import Kind
 
 from .activations import dropout
@@ -72,9 +73,7 @@ def layers(  # noqa: PLR0913
     return x, *(stack(b, states_, 0) for states_ in last)
 
 
-def dropping(
-    b: Builder, drawn: Term | None, share: float, counts: Sequence[int] | None = None
-) -> Callable[[Term, int], Term]:
+def dropping(b: Builder, drawn: Term | None, share: float) -> Callable[[Term, int], Term]:
     """Return what drops elements between layers.
 
     Args:
@@ -82,17 +81,16 @@ def dropping(
         drawn: Which elements are kept, of several borders of layers behind each other on one more
             axis in front; None if nobody knows.
         share: Of the elements that are dropped.
-        counts: How many rows go on in each step, where what was drawn is packed.
     """
 
     def drop(x: Term, layer: int) -> Term:
         if not share:
             return x
         kept = drawn
-        if kept is not None and kept.ndim == x.ndim + (counts is None):
+        if kept is not None and kept.ndim > x.ndim:
             kept = unbind(b, kept, 0)[layer]
-        if kept is not None and counts is not None:
-            kept = padded(b, kept, counts)
+        if kept is not None and kept.shape != x.shape:
+            raise NotLoweredError("elements are drawn in another form")
         return dropout(b, x, kept, share)
 
     return drop

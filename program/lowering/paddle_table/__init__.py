@@ -40,7 +40,6 @@ PADDLE = Table(
     },
     has_names=True,
     sharing=frozenset({"paddle.Tensor.__getitem__"}),
-    drawing={"uniform": "shape, dtype, min, max, seed, place, *, out=None"},
     rows=tuple(
         entry
         for room in (

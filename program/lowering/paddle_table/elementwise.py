@@ -9,7 +9,7 @@ from padiff.program.lowering.builder import Builder, NotLoweredError, Term
 from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import indexing as at
 from padiff.program.lowering.composites import shaping as s
-from padiff.program.lowering.rules import Arguments, Row, Rule, binary, row, unary
+from padiff.program.lowering.rules import Arguments, Row, Rule, binary, draw_row, row, unary
 from padiff.program.primitives import Kind
 
 
@@ -385,6 +385,16 @@ ROWS: tuple[Row, ...] = (
     row("dropout",
         "x, seed_tensor=None, p=0.5, is_test=False, mode='downgrade_in_infer', seed=0, "
         "fix_seed=False, *, drawn=None", _dropout, tolerance=_SINGLE),
+    draw_row("gaussian", "shape, mean, std, seed, dtype, place, *, out=None", "normal",
+        lambda a: (a.mean, a.std)),
+    draw_row("gaussian_inplace_", "x, mean=0.0, std=1.0, seed=0, *", "normal",
+        lambda a: (a.mean, a.std)),
+    draw_row("uniform", "shape, dtype, min, max, seed, place, *, out=None", "uniform",
+        lambda a: (a.min, a.max - a.min)),
+    draw_row("uniform_inplace_",
+        "x, min=-1.0, max=1.0, seed=0, diag_num=0, diag_step=0, diag_val=1.0, *", "uniform",
+        lambda a: (a.min, a.max - a.min)),
+    draw_row("exponential_", "x, lam=1.0, *", "exponential", lambda a: (0.0, 1 / a.lam)),
     row(_in_place("relu"), "x", _activation(act.relu)),
     row("relu6", "x", lambda b, a: act.clamp(b, a.x, 0.0, 6.0)),
     row("gelu", "x, approximate=False", _gelu),

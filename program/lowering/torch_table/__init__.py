@@ -23,14 +23,9 @@ from . import (
     shapes,
     updates,
 )
+from .elementwise import MADE
 
 __all__ = ["TORCH"]
-
-_MADE = (
-    "generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=None, "
-    "requires_grad=False, memory_format=None"
-)
-"""How functions are asked for a new tensor."""
 
 TORCH = Table(
     framework="torch",
@@ -57,17 +52,13 @@ TORCH = Table(
         for entry in room.ROWS
     ),
     drawing={
-        ".normal_": "input, mean=0.0, std=1.0, *, generator=None",
         ".log_normal_": "input, mean=1.0, std=2.0, *, generator=None",
-        ".uniform_": "input, low=0.0, high=1.0, *, generator=None",
         ".cauchy_": "input, median=0.0, sigma=1.0, *, generator=None",
-        ".exponential_": "input, lambd=1.0, *, generator=None",
         ".geometric_": "input, p, *, generator=None",
         ".bernoulli_": "input, p=0.5, *, generator=None",
-        "normal": "mean, std=1.0, *, size=None, generator=None, dtype=None, device=None",
         "multinomial .multinomial": "input, num_samples, replacement=False, *, generator=None",
-        "randint": f"low, high, size, *, {_MADE} | high, size, *, low=0, {_MADE}",
-        "randint_like": f"input, low, high, *, {_MADE} | input, high, *, low=0, {_MADE}",
+        "randint": f"low, high, size, *, {MADE} | high, size, *, low=0, {MADE}",
+        "randint_like": f"input, low, high, *, {MADE} | input, high, *, low=0, {MADE}",
         ".random_": "input, low, high, *, generator=None | input, high, *, low=0, generator=None",
         "F.scaled_dot_product_attention": "query, key, value, attn_mask=None, dropout_p=0.0, "
         "is_causal=False, scale=None, enable_gqa=False",

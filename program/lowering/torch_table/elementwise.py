@@ -11,8 +11,14 @@ from padiff.program.lowering.composites import activations as act
 from padiff.program.lowering.composites import attention as attend
 from padiff.program.lowering.composites.indexing import masked_count
 from padiff.program.lowering.composites.shaping import as_float, as_kind, expand, unbind
-from padiff.program.lowering.rules import Arguments, Result, Row, Rule, row
+from padiff.program.lowering.rules import Arguments, Result, Row, Rule, draw_row, row
 from padiff.program.primitives import Kind
+
+MADE = (
+    "generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=None, "
+    "requires_grad=False, memory_format=None"
+)
+"""How functions are asked for a new tensor."""
 
 
 def _unary(name: str) -> Rule:
@@ -694,5 +700,28 @@ ROWS: tuple[Row, ...] = (
         "alpha_dropout",
         "input, p, train, *, drawn=None",
         lambda b, a: _alpha_dropout(b, _in_training(a)),
+    ),
+    draw_row("randn", f"*size, {MADE}", "normal", lambda _: (0.0, 1.0)),
+    draw_row("randn_like", f"input, *, {MADE}", "normal", lambda _: (0.0, 1.0)),
+    draw_row("rand", f"*size, {MADE}", "uniform", lambda _: (0.0, 1.0)),
+    draw_row("rand_like", f"input, *, {MADE}", "uniform", lambda _: (0.0, 1.0)),
+    draw_row("normal", f"mean, std, size, *, {MADE}", "normal", lambda a: (a.mean, a.std)),
+    draw_row(
+        ".normal_",
+        "input, mean=0.0, std=1.0, *, generator=None",
+        "normal",
+        lambda a: (a.mean, a.std),
+    ),
+    draw_row(
+        ".uniform_",
+        "input, low=0.0, high=1.0, *, generator=None",
+        "uniform",
+        lambda a: (a.low, a.high - a.low),
+    ),
+    draw_row(
+        ".exponential_",
+        "input, lambd=1.0, *, generator=None",
+        "exponential",
+        lambda a: (0.0, 1 / a.lambd),
     ),
 )

@@ -70,7 +70,7 @@ def _layers(
         mode=mode,
         directions=2 if a.bidirectional else 1,
         lengths=None if counts is None else b.literal(_lengths(counts)),
-        drop=rnn.dropping(b, a.drawn, a.dropout if a.train else 0.0, counts),
+        drop=rnn.dropping(b, a.drawn, a.dropout if a.train else 0.0),
     )
 
 
