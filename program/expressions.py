@@ -18,6 +18,8 @@ LAYOUT = frozenset({"cast", "reshape", "expand", "transpose"})
 """Primitives that move elements; nothing where kind, shape and order of axes stay as they are."""
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "xor", "equal"})
 """Primitives whose operands may be exchanged."""
+_ONE = repr([("kind", "float"), ("shape", ()), ("value", 1.0)])
+"""Attributes of the number that reciprocals are divided from."""
 
 
 class Expressions:
@@ -34,6 +36,9 @@ class Expressions:
         """What a reshaped value was reshaped from."""
         self._transposed: dict[int, tuple[int, tuple[int, ...]]] = {}
         """What a transposed value was transposed from, and its axes there."""
+        self._ones: set[int] = set()
+        self._reciprocals: dict[int, int] = {}
+        """What one was divided by."""
 
     def new(self, key: Hashable) -> int:
         """Return the number of a key, a new one for a new key."""
@@ -122,6 +127,10 @@ class Expressions:
                 self._reshaped[number] = base
             case ("transpose", int(base), tuple(axes)):
                 self._transposed[number] = base, axes
+            case ("full", str(attributes), (), _) if attributes == _ONE:
+                self._ones.add(number)
+            case ("div", _, (int(one), int(base)), _) if one in self._ones:
+                self._reciprocals[number] = base
         return number
 
     def _transpose(self, number: int, order: tuple[int, ...]) -> int | Hashable:
@@ -144,6 +153,10 @@ class Expressions:
             return ("reshape", self._base(operands[0]), lowered.specs[term].shape)
         if node.primitive in COMMUTATIVE:
             operands = tuple(sorted(operands))
+        if node.primitive == "mul":
+            for factor, other in (operands, operands[::-1]):
+                if other in self._reciprocals:
+                    return ("div", "[]", (factor, self._reciprocals[other]), place)
         return (node.primitive, _attributes(lowered, node, self.left_out), operands, place)
 
     def _base(self, number: int) -> int:

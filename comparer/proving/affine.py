@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ from .numbering import Numbering
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from padiff.program import Leaf, Node
+    from padiff.program import Leaf, Lowered, Node
     from padiff.program.primitives import Array, Spec
 
     from .leaves import Leaves
@@ -117,7 +117,8 @@ class _Part:
         while open_:
             one = open_.pop()
             is_moving = one not in self._fixed
-            if is_moving and one != term and one in self.values and is_shared(one):
+            is_begin = is_moving and one != term and is_shared(one)
+            if is_begin and one in self.values:
                 found.begins.append(one)
                 continue
             place = lowered.producers.get(one)
@@ -128,7 +129,10 @@ class _Part:
                 continue
             node = lowered.nodes[place]
             if is_moving and not self._is_affine(node):
-                return None
+                if not is_begin:
+                    return None
+                found.begins.append(one)  # inside an operator, as what a norm scales
+                continue
             open_ += (operand for operand in node.operands if operand not in seen)
             seen.update(node.operands)
         is_real = (lowered.specs[one].kind is Kind.FLOAT for one in found.begins)
@@ -138,6 +142,13 @@ class _Part:
         lowered = self.side.lowered
         is_real = all(lowered.specs[one].kind is Kind.FLOAT for one in node.outputs)
         return is_real and is_affine(node, lambda one: one not in self._fixed)
+
+    def named(self, terms: Iterable[int]) -> tuple[Lowered, dict[int, int]]:
+        """Return the program with ids for terms, also for those inside operators, and these."""
+        lowered = self.side.lowered
+        inside = {term: ~term for term in terms if term not in self.values}
+        ids = {**lowered.terms, **{id_: term for term, id_ in inside.items()}}
+        return replace(lowered, terms=ids).like(lowered), {**self.values, **inside}
 
     def unit(self, piece: _Piece) -> float:
         """Return the largest unit roundoff of the weights of a piece."""
@@ -250,7 +261,7 @@ class _Folds:
         drawn: dict[int, Array] = {}
         made = []
         for which, (part, piece) in enumerate(zip(self.parts, both, strict=True)):
-            lowered = part.side.lowered
+            lowered, named = part.named(piece.begins)
             given: dict[int, Leaf] = dict(self._given[which])
             of = numbers if which else self.numbering.reference
             for term in piece.begins:
@@ -259,7 +270,7 @@ class _Folds:
                     random = np.random.default_rng(len(drawn))
                     scale = size * _root_mean_square(part, term)
                     drawn[of[term]] = scale * random.standard_normal(shape)
-                given[part.values[term]] = drawn[of[term]]
+                given[named[term]] = drawn[of[term]]
             units = dict.fromkeys(range(len(part.side.program.operators)), unit)
             made.append(execute_with_spread(lowered, given, part.values[piece.term], units))
         known, found = made
@@ -282,6 +293,7 @@ def _summary(part: _Part, term: int) -> tuple[float, tuple[float, ...]] | None:
 
 def _root_mean_square(part: _Part, term: int) -> float:
     """Return the size of the elements that a value was recorded with; 1 if nobody knows it."""
-    info = part.side.recorded.info(part.values[term])
+    value = part.values.get(term)
+    info = None if value is None else part.side.recorded.info(value)
     size = None if info is None else info.statistics.l2
     return size / math.sqrt(part.side.lowered.specs[term].count) if size else 1.0

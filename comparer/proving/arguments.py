@@ -55,7 +55,7 @@ def told_by_arguments(
     inside = {
         one: [place for place, other in enumerate(ids) if other and set(other) <= {*one}]
         for at, (one, edit) in enumerate(zip(ids, edits, strict=True))
-        if edit.kind in _VAGUE and first[at] == at
+        if first[at] == at and (edit.kind in _VAGUE or len(edit.changes) > 1)
     }
     found = [*_hidden(asked, repaired, edits)]
     for operators, group in islice(inside.items(), _MOST_SLICES):
@@ -64,7 +64,7 @@ def told_by_arguments(
             continue
         those = [edits[place] for place in group]
         told = _tried(asked, repaired, operators, those)
-        if told is None and len(group) == 1:
+        if told is None and len(group) == 1 and those[0].kind in _VAGUE:
             made = repaired.made[group[0]]
             told = _tried(asked, repaired, _with_reader(operators, made), those, made)
             told = told if told is not None and told.kind in _READ_OTHERWISE else None
@@ -247,7 +247,10 @@ def _whole(
     group: Sequence[tuple[Edit, tuple[int, ...]]], operators: tuple[int, ...]
 ) -> Edit | None:
     """Return the edit of all these operators if others are of nothing but their inside."""
-    whole = next(edit for edit, ids in group if ids == operators and edit.kind in _VAGUE)
+    vague = (edit for edit, ids in group if ids == operators and edit.kind in _VAGUE)
+    whole = next(vague, None)
+    if whole is None:
+        return None
     slices = [set(one.reference.slice) if one.reference else set[int]() for one, _ in group]
     known = set(whole.reference.slice) if whole.reference else set[int]()
     return whole if len(group) > 1 and all(one <= known for one in slices) else None

@@ -4,9 +4,10 @@ A scale of 1, a mask that masks nothing, a limit that nothing reaches: there two
 same. So what is not the same expression is executed once more, with a second set of weights and
 inputs: each element is multiplied by a random factor, and a weight that is all zeros, as biases
 begin, gets random elements, unless a leaf without a partner holds the same zeros. Signs, other
-zeros, integers, masks and all that was made from numbers stay, and inputs stay within the range
-that they had. Where elements are compared with limits, a third set follows, of larger weights of
-either sign: two functions that part beyond a limit are one below it.
+zeros, integers, masks and all that was made from numbers stay, but for the moments that norms over
+batches keep, and inputs stay within the range that they had. Where elements are compared with
+limits, a third set follows, of larger weights of either sign: two functions that part beyond a
+limit are one below it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from padiff.dumpfile import DumpFormatError, LeafKind, ProgramError
-from padiff.program import UNIT_ROUNDOFF
+from padiff.program import UNIT_ROUNDOFF, ValueRef
 from padiff.program.primitives import Kind
 
 from .executed import LIMITS, Runs
@@ -24,7 +25,7 @@ from .hidden import Errors, Rounded
 from .results import READ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from padiff.program import Leaf, Lowered, Value
     from padiff.program.primitives import Array
@@ -39,8 +40,12 @@ LARGER = 3.0
 """How much larger factors are in the third set, as a power of two."""
 _LIMITING = frozenset({"abs", "less", "less_equal", "maximum", "minimum"})
 
-_POWERS = {LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0)}
+_POWERS = {
+    LeafKind.PARAMETER: (-2.0, 2.0), LeafKind.BUFFER: (-2.0, 2.0), LeafKind.INPUT: (-1.0, 0.0),
+}  # fmt: skip
 """The factors, as powers of two: what is an input between 0 and 1 remains so."""
+_STATISTICS = frozenset({"mean", "running_mean", "running_var", "variance"})
+"""What norms over batches call the buffers that they take as the moments of their input."""
 _BEGUN = 0.25
 """How large the elements are that a weight of zeros gets, as those of trained biases are."""
 
@@ -54,8 +59,15 @@ class Second:
         """Choose what is changed."""
         self.is_larger = is_larger
         self._sides, self._values = sides, sides[0].program.values
-        own = {one.id for one in self._values if _is_varied(one)}
         pairs = leaves.pairs.items()
+        kept = set(_statistics(sides[1]))
+        kept = {one for value, pair in pairs if value in kept for one in pair.reference}
+        kept.update(_statistics(sides[0]))
+        own = {
+            one.id
+            for one in self._values
+            if _is_varied(one) and (one.kind is not LeafKind.BUFFER or one.id in kept)
+        }
         taken = {one for one, pair in pairs if not own.isdisjoint(pair.reference)}
         self._varied = own, taken
         """Value ids of the leaves that change, of both sides."""
@@ -83,7 +95,7 @@ class Second:
             factors *= 2**LARGER * random.choice((-1.0, 1.0), array.shape)
         info = self._sides[0].recorded.info(value)
         is_alone = info is not None and info.digest in self._lone
-        if kind is LeafKind.PARAMETER and not (is_alone or wide.any()):
+        if kind is not LeafKind.INPUT and not (is_alone or wide.any()):
             return np.asarray(_BEGUN * factors)
         return np.asarray(wide * factors)
 
@@ -109,6 +121,18 @@ class Second:
             READ in operator.keywords and any(terms[one] in changed for one in operator.taken)
             for operator in side.program.operators[:last]
         )
+
+
+def _statistics(side: Side) -> Iterator[int]:
+    """Yield the values that norms over batches take as moments: a fresh one has zeros and ones."""
+    for one in side.program.operators:
+        if "batchnorm" in one.name.lower().replace("_", ""):
+            named = side.table.named(one.name, one.positional, one.keywords)
+            yield from (
+                value.id
+                for name, value in named
+                if name in _STATISTICS and isinstance(value, ValueRef)
+            )
 
 
 def _is_varied(value: Value) -> bool:

@@ -209,12 +209,12 @@ class _Layouts:
         """Return what a primitive makes as a view; None where its operands stay as they lie."""
         views = [self.views[one] for one in node.operands]
         shape = self.lowered.specs[node.outputs[0]].shape
+        if 0 in shape or any(0 in view.sizes for view in views):
+            return None
         if node.primitive == "reshape":
             return views[0].reshaped(shape)
         if node.primitive == "transpose":
             return views[0].transposed(dict(node.attributes)["order"])
-        if 0 in shape or any(0 in view.sizes for view in views):
-            return None
         found = self.multiplied(node, views)
         return self.computed(node, [*map(self.scaled, views)]) if found is None else found
 

@@ -217,15 +217,21 @@ _DRAWN = 1 << 16
 
 
 def _recorded(side: Side, numbers: Sequence[int]) -> dict[int, int]:
-    """Return a computed value with recorded elements for each expression that has one."""
+    """Return a computed value with recorded elements for each expression that has one.
+
+    Zeros times anything are zeros: what is made of a bias that was just begun, or behind a weight
+    of zeros, is computed anew from leaves that are none in the second set.
+    """
     found: dict[int, int] = {}
     for value in side.program.values:
         is_real = value.dtype in UNIT_ROUNDOFF and "complex" not in value.dtype
+        info = side.recorded.info(value.id)
         if (
             value.kind is None
             and is_real
             and value.id in side.lowered.terms
             and side.recorded.has_elements(value.id)
+            and not (info is not None and info.statistics.l2 == 0)
         ):
             found.setdefault(numbers[side.lowered.terms[value.id]], value.id)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, ValuesView
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ class Pool:
         """Yield what may stand in the place of an argument, the likeliest first."""
         if isinstance(value, bool):
             yield not value
-        if isinstance(value, bool) or is_value(value):
+        if isinstance(value, bool) or is_value(value) or name in _OF_STORAGE:
             return
         seen = {repr(value)}
         for other in self._of(operator, name, value):
@@ -74,13 +75,27 @@ class Pool:
 
         One may divide by what the other multiplies by, and a share may be what is left of one.
         """
-        given = self._known(operator, name)
+        given = [*self._known(operator, name), *self._inside]
         known = [one for one in given if isinstance(one, int | float) and type(one) is not bool]
         yield from (one for one in known if type(one) is type(value))
         if type(value) is float or name in _FACTORS:
             yield from (one for one in known if type(one) is not type(value))
             yield from (1 / one for one in known if one)
             yield from (1 - one for one in known)
+
+    @cached_property
+    def _inside(self) -> list[float]:
+        """The numbers that the reference's operators there compute with, as the scale of one."""
+        lowered, ids = self.sides[0].lowered, {one.id for one in self.operators()}
+        places = (
+            lowered.producers.get(term)
+            for node in lowered.nodes
+            if node.operator in ids
+            for term in node.operands
+        )
+        makers = (lowered.nodes[place] for place in places if place is not None)
+        values = (dict(one.attributes)["value"] for one in makers if one.primitive == "full")
+        return [*dict.fromkeys(one for one in values if type(one) is float)]
 
     def has(self, operator: Operator) -> bool:
         """Return whether the reference has an operator of the name of one there."""
@@ -111,6 +126,8 @@ _ALIKE = {
     "paddings": "padding", "strides": "stride",
 }  # fmt: skip
 """Names of arguments that are one."""
+_OF_STORAGE = frozenset({"device", "dtype", "layout", "memory_format", "place"})
+"""Arguments that say how elements are kept, whatever they are."""
 _FACTORS = frozenset({"y", "other"})
 """Of what a number is added, multiplied or divided by: whole ones may be any."""
 

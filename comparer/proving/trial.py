@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from itertools import chain, combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations, takewhile, zip_longest
 from math import isclose, prod
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from .result import Place
     from .side import Side
 
-    _Given: TypeAlias = tuple[str, object, str, int]
-    """A tuple that a line gives an operator: its name, the line, the argument, how long it is."""
+    _Given: TypeAlias = tuple[str, object, str, tuple[type, ...]]
+    """A tuple that a line gives an operator: its name, the line, the argument, of what it is."""
     _Exchanged: TypeAlias = tuple[Argument, Argument]
     """What an operator reads, and what it should."""
 
-_MOST_LOWERED = 30_000
-"""Operators that are lowered in all trials of one slice: about two seconds."""
+_MOST_RUN = 15_000
+"""Operators that are run in all trials of one slice: about two seconds."""
 _MOST_ELEMENTS = 1 << 26
 """That are computed in all trials of one slice: a second or two."""
 _MOST_ARGUMENTS = 100
@@ -116,6 +116,8 @@ class Trial:
         self._leaves: dict[int, Value] = {}
         self._pieces: dict[int, _Piece | None] = {}
         self._is_misfit = self._is_reshaping = False
+        self._run_operators = self._run_elements = 0
+        """In all trials so far, with their results."""
         self.taken: dict[int, Array] = {value: elements[value] for value in taken}
         self.wanted: dict[int, Array] = {value: elements[value] for value in wanted}
 
@@ -139,13 +141,18 @@ class Trial:
         if self.operators[-1].phase is Phase.UPDATE:  # one of what it leaves stands for all
             right = [value for value in self.wanted if is_near(found[value], self.wanted[value])]
             self.wanted = {value: self.wanted[value] for value in self.wanted if value not in right}
-        most = min(_MOST_LOWERED // len(self.operators), _MOST_ELEMENTS // (1 + sizes))
+        self._run_operators = self._run_elements = 0
         pool = Pool(self.sides, before)
-        for changed, edit in self._each_shape(islice(self._each(pool, before[0]), most)):
+        tries = takewhile(lambda _: self._is_left(), self._each(pool, before[0]))
+        for changed, edit in self._each_shape(tries):
             made = self._run(changed)
             if made is not None and self._is_wanted(made):
                 return self._too_much(changed, edit, pool) or edit
         return self._factor(found, before[0])
+
+    def _is_left(self) -> bool:
+        """Return whether another change may be tried."""
+        return self._run_operators < _MOST_RUN and self._run_elements < _MOST_ELEMENTS
 
     def _each_shape(
         self, tries: Iterable[tuple[list[Operator], Edit]]
@@ -249,21 +256,41 @@ class Trial:
         """Yield the operators with one change, and what it is told as."""
         table = self.sides[1].table
         yield from self._orders_in_runs(before)
-        for places in self._lines():
-            one = self.operators[places[0]]
-            end = before.reference, place_of(self.sides[1], one.id, 1)
-            named = dict(table.named(one.name, one.positional, one.keywords))
-            for name, value in named.items():
-                for other in islice(pool.others(one, name, value), _MOST_ARGUMENTS):
-                    edit = _edit(EditKind.ARGUMENT, end, (Change(name, other, value),))
-                    yield self._changed(places, {name: (value, other)}), edit
-            for exchanged in self._orders(named):
-                yield self._changed(places, exchanged), _edit(EditKind.EXCHANGED, end)
+        lines = [(places, self.operators[places[0]]) for places in self._lines()]
+        given = [dict(table.named(one.name, one.positional, one.keywords)) for _, one in lines]
+        ways = [
+            self._called_otherwise(pool, before, places, name, value)
+            for (places, _), named in zip(lines, given, strict=True)
+            for name, value in named.items()
+        ]
+        ways += [
+            self._in_order(before, places, named)
+            for (places, _), named in zip(lines, given, strict=True)
+        ]
+        yield from (one for tries in zip_longest(*ways) for one in tries if one is not None)
         yield from self._replaced(pool, before)
         yield from self._exchanged(before)
         yield from self._paired(before)
         yield from self._reversed(before)
         yield from self._taken_elsewhere(before)
+
+    def _called_otherwise(
+        self, pool: Pool, before: Edit, places: Sequence[int], name: str, value: Argument
+    ) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators with another argument of one line, the likeliest first."""
+        one = self.operators[places[0]]
+        end = before.reference, place_of(self.sides[1], one.id, 1)
+        for other in islice(pool.others(one, name, value), _MOST_ARGUMENTS):
+            edit = _edit(EditKind.ARGUMENT, end, (Change(name, other, value),))
+            yield self._changed(places, {name: (value, other)}), edit
+
+    def _in_order(
+        self, before: Edit, places: Sequence[int], named: Mapping[str, Argument]
+    ) -> Iterator[tuple[list[Operator], Edit]]:
+        """Yield the operators where a line reads its operands in another order."""
+        end = before.reference, place_of(self.sides[1], self.operators[places[0]].id, 1)
+        for exchanged in self._orders(named):
+            yield self._changed(places, exchanged), _edit(EditKind.EXCHANGED, end)
 
     def _reversed(self, before: Edit) -> Iterator[tuple[list[Operator], Edit]]:
         """Yield the operators with one that undoes what a line does in its place: a wrong sign."""
@@ -289,10 +316,10 @@ class Trial:
         for place, one in enumerate(self.operators):
             for name, given in table.named(one.name, one.positional, one.keywords):
                 if isinstance(given, tuple) and not is_value(given):
-                    lines[one.name, one.site, name, len(given)].append((place, given))
-        for (_, _, name, size), runs in lines.items():
+                    lines[one.name, one.site, name, (*map(type, given),)].append((place, given))
+        for (_, _, name, parts), runs in lines.items():
             end = before.reference, place_of(self.sides[1], self.operators[runs[0][0]].id, 1)
-            for first, second in combinations(range(size), 2) if len(runs) > 1 else ():
+            for first, second in combinations(range(len(parts)), 2) if len(runs) > 1 else ():
                 told = [(given, _with_exchanged(given, first, second)) for _, given in runs]
                 changes = [Change(name, other, given) for given, other in told if other != given]
                 if not changes:
@@ -479,7 +506,7 @@ class Trial:
         for place in places:
             one = self.operators[place]
             named = dict(table.named(one.name, one.positional, one.keywords))
-            first = first or named
+            first = first or {**named}
             for name, (before, after) in arguments.items():
                 if repr(named.get(name)) == repr(before):
                     named[name] = after
@@ -530,6 +557,9 @@ class Trial:
         held = {**self.taken, **self._plain, **{new: own[1] for new, own in self._laid.items()}}
         if not _is_in_order(run, held.keys() - made):
             return None
+        values = self.sides[1].program.values
+        self._run_operators += len(run)
+        self._run_elements += sum(prod(values[one].shape) for one in made)
         known = {value: held[value] for one in run for value in one.taken if value not in made}
         inner = () if self._plain else (value for one in run for value in one.taken)
         wanted = made & {*self.wanted, *inner}

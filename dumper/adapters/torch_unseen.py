@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 from padiff.dumper.watch import Patch, SharedPatches
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
     from padiff.dumper.operators import RunOperator
 
+Thing: TypeAlias = Any
+"""What users' functions take and make."""
 _TRANSFORMATIONS = {
-    "torch._functorch.apis": {"vmap_impl": "torch.vmap"},
     "torch._functorch.eager_transforms": {
         "grad_impl": "torch.func.grad",
         "grad_and_value_impl": "torch.func.grad_and_value",
@@ -32,6 +34,8 @@ _TRANSFORMATIONS = {
     },
 }
 """What runs transformations, and the public name of each; versions of torch lack some."""
+_MAPS = "torch._functorch.apis"
+"""Where ``torch.vmap`` is."""
 _SHARDED = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 """Where FSDP2 gathers weights: the buffers that it fills and frees for that are nobody's values."""
 GATHER = "torch.distributed.fsdp.all_gather"
@@ -59,6 +63,10 @@ def _patches() -> Iterator[Patch]:
         for name, public in names.items():
             if hasattr(module, name):
                 yield Patch(module, name, partial(_reported, partial(_public_name, public)))
+    maps = sys.modules.get(_MAPS)
+    if hasattr(maps, "vmap_impl"):
+        whole = partial(_reported, partial(_public_name, "torch.vmap"), opened=_mapped)
+        yield Patch(maps, "vmap_impl", whole)
     group = getattr(sys.modules.get(_SHARDED), "FSDPParamGroup", None)
     if group is not None:
         yield Patch(group, "unshard", _unreported)
@@ -120,27 +128,75 @@ def _stance(name: str) -> AbstractContextManager[object]:
     return stance
 
 
-def _reported(name_of: Callable[[Any], str], function: Callable[..., Any]) -> Callable[..., Any]:
+def _reported(
+    name_of: Callable[[Any], str],
+    function: Callable[..., Any],
+    *,
+    opened: Callable[..., list[Any]] | None = None,
+) -> Callable[..., Any]:
     """Return a function whose calls are handed over.
 
     Args:
         name_of: Returns the operator's name, by the first argument.
         function: That makes the calls.
+        opened: Does the same by functions that modes see, and returns the result in a list; an
+            empty one if it cannot.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         mode = _active()
         if mode is None:
             return function(*args, **kwargs)
+        if opened is not None and (made := opened(*args, **kwargs)):
+            return made[0]
         mode.is_inside = True
         try:
             # What is called stands first: the name tells it.
-            made = partial(function, args[0])
-            return mode.run(name_of(args[0]), made, args[1:], kwargs)
+            whole = partial(function, args[0])
+            return mode.run(name_of(args[0]), whole, args[1:], kwargs)
         finally:
             mode.is_inside = False
 
     return called
+
+
+def _mapped(
+    one: Callable[..., Thing],
+    axes: Thing,
+    ends: Thing,
+    draws: str,
+    _: int | None,
+    *args: Thing,
+    **kwargs: Thing,
+) -> list[Thing]:
+    """Map a function over weights, one after the other, as over the members of an ensemble.
+
+    Returns:
+        All that it makes, in a list; an empty one where something else is mapped over.
+    """
+    flat, form = tree_flatten(args)
+    places = _broadcast_to_and_flatten(axes, form) or [None] * len(flat)
+    over = [(each, place) for each, place in zip(flat, places, strict=True) if place is not None]
+    if draws != "error" or not any(isinstance(each, torch.nn.Parameter) for each, _ in over):
+        return []
+    (each, place), *_rest = over
+    calls = (map(partial(select_member, at), flat, places) for at in range(each.shape[place]))
+    made = [tree_flatten(one(*tree_unflatten(list(own), form), **kwargs)) for own in calls]
+    results, forms = zip(*made, strict=True)
+    joined = map(
+        stack_members, zip(*results, strict=True), _broadcast_to_and_flatten(ends, forms[0]) or []
+    )
+    return [tree_unflatten(list(joined), forms[0])]
+
+
+def select_member(index: int, thing: Thing, axis: int | None) -> Thing:
+    """Return what one member gets of an argument: a slice along its axis, or all of it."""
+    return thing if axis is None else thing.select(axis, index)
+
+
+def stack_members(made: tuple[torch.Tensor, ...], axis: int | None) -> torch.Tensor:
+    """Return what all members made as one; without an axis it is the same for all."""
+    return made[0] if axis is None else torch.stack(made, axis)
 
 
 def _reported_graph(function: Callable[..., Any]) -> Callable[..., Any]:

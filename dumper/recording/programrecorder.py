@@ -53,6 +53,8 @@ MOST_PARTS = 4096
 """Most parts kept of one argument without tensors; a longer list is data, not an argument."""
 OVERWRITE = "padiff.overwrite"
 """Operator that stands for a change of a tensor through memory that it shares with another."""
+_OF_MODEL = frozenset({"mean_loss", "select_member", "stack_members"})
+"""Functions of the recorder that compute what the model, or its loss, does."""
 _TELLING = 2
 """Elements from which on an equal content is no accident."""
 _HELD = frozenset({LeafKind.PARAMETER, LeafKind.BUFFER, LeafKind.GRADIENT, LeafKind.STATE})
@@ -477,7 +479,7 @@ class ProgramRecorder:
         ):
             return True
         caller = frame.f_globals.get("__name__", "")
-        if caller.startswith("padiff.dumper.") and frame.f_code.co_name != "mean_loss":
+        if caller.startswith("padiff.dumper.") and frame.f_code.co_name not in _OF_MODEL:
             return True
         # Between the last backward pass and the next step: clipping, the optimizer, and much else.
         is_outside = self._current_call() is None

@@ -25,7 +25,7 @@ from .unit_keys import nearest
 from .weight_plan import Alternative, WeightChoice, WeightPair, WeightWay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from .inventory import Entry, Inventory, Unit, UnitPair
 
@@ -292,3 +292,30 @@ def _beside(owner: Unit, partner: Unit, possible: Iterable[tuple[Unit, Entry]]) 
         said = words_of(owner.leaf)
         found = [vector for vector in found if said & words_of(vector.local)]
     return found if len(found) == 1 else []
+
+
+def pair_copies(
+    sides: tuple[Inventory, Inventory], pairs: Sequence[WeightPair]
+) -> Iterator[WeightPair]:
+    """Yield pairs of parameters that nothing else tells and that hold the same elements.
+
+    Only one of each side may hold them, and they may not be all the same: zeros are anybody's.
+    """
+    tables = [_by_content(*both) for both in zip(sides, _taken(pairs), strict=True)]
+    for content, ours in tables[0].items():
+        theirs = tables[1].get(content, ())
+        if len(ours) == len(theirs) == 1:
+            yield _pair(ours[0], theirs[0], PairedBy.VALUE, _NAMED)
+
+
+def _by_content(side: Inventory, taken: Container[int]) -> dict[Hashable, list[Entry]]:
+    """Group the parameters without partner by shape and elements."""
+    found: dict[Hashable, list[Entry]] = defaultdict(list)
+    for entry in (entry for unit in side.units for entry in unit.needed):
+        value = side.value(entry)
+        is_open = not (entry.is_buffer or entry.is_alias or entry.record.id in taken)
+        if is_open and value is not None:
+            statistics = value.statistics
+            if statistics.minimum != statistics.maximum:
+                found[entry.shape, value.dtype, value.digest].append(entry)
+    return found

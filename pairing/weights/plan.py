@@ -24,7 +24,7 @@ from .entry_pairs import SQUARE, EntryPairs, bare_matrices
 from .entry_rules import TURNS, is_magnitude
 from .fused import Fused, pair_fused
 from .inventory import Entry, Inventory, Unit, UnitPair, inventory_of
-from .lone import choose_within, pair_lone, pair_moved
+from .lone import choose_within, pair_copies, pair_lone, pair_moved
 from .members import pair_members
 from .settled import unneeded_weights, without_own_tables
 from .stacked import pair_stacked
@@ -155,6 +155,7 @@ def plan_weights(
     pairs, within = choose_within(sides, pairs)
     pairs += lone.pairs
     pairs += pair_members(sides, pairs)
+    pairs += list(pair_copies(sides, pairs))
     pairs, told = without_own_tables(sides, turned_alike(sides, _with_tied(sides, pairs)))
     joined = {record for choice in fused.choices for record in choice.candidates}
     open_rules = [pair for pair in pairs if pair.candidate not in joined]

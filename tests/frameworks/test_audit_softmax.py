@@ -102,6 +102,25 @@ class _Steps(nn.Module):
         return torch.cat(state or ())
 
 
+class _Shares(nn.Module):
+    """Members whose shares add up to one, whatever their weights: no gradient is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.members = nn.Parameter(torch.randn(3, 12, 8) * 0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = torch.stack([torch.tanh(x @ one.T) for one in self.members])
+        return made.softmax(0).mean(0)[:, :2]
+
+
+def test_nothing_at_all_is_not_blamed(tmp_path: Path) -> None:
+    found = audited(_Shares(), tmp_path, {"x": _inputs(4)["x"]})
+
+    assert found.unsound == ()
+
+
 @pytest.mark.parametrize("model", [_Returning, _Steps])
 def test_gradients_of_two_results_of_one_operator_are_not_blamed(
     model: Callable[[], nn.Module], tmp_path: Path

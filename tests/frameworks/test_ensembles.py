@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -12,6 +12,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 import padiff
 from padiff.comparer import Verdict
+from padiff.comparer.proving import Answer
+from padiff.comparer.report.fault_words import worded_edit
 from tests.support.drawing import draw
 
 if TYPE_CHECKING:
@@ -70,12 +72,22 @@ class Stacked(nn.Module):
 
 
 class Mapped(Stacked):
-    def run(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-        def one(own: dict[str, Tensor], x: Tensor) -> Tensor:
-            made: Tensor = functional_call(self.base[0], own, (x,))
-            return made
+    draws = "error"
+    factor = 1.0
 
-        return vmap(one, in_dims=(0, None))(weights, x)
+    def run(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+        def one(own: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+            own = {**own, "wide.bias": own["wide.bias"] * self.factor}
+            made: Tensor = functional_call(self.base[0], own, (x,))
+            return made, x
+
+        ends: Any = (1, None)
+        mapped = vmap(one, in_dims=(0, None), out_dims=ends, randomness=self.draws)
+        return torch.einsum("beo->ebo", mapped(weights, x)[0])
+
+
+class MappedAsOne(Mapped):
+    draws = "same"
 
 
 def _compare(folder: Path, candidate: nn.Module) -> padiff.Comparison:
@@ -86,7 +98,7 @@ def _compare(folder: Path, candidate: nn.Module) -> padiff.Comparison:
     return padiff.compare(folder / "reference", folder / "candidate")
 
 
-@pytest.mark.parametrize("form", [Stacked, Mapped])
+@pytest.mark.parametrize("form", [Stacked, Mapped, MappedAsOne])
 def test_members_in_one_stack_are_the_members_in_a_list(
     form: Callable[[], nn.Module], tmp_path: Path
 ) -> None:
@@ -96,9 +108,24 @@ def test_members_in_one_stack_are_the_members_in_a_list(
 
 
 def test_what_reads_members_that_no_rule_executes_is_named(tmp_path: Path) -> None:
-    comparison = _compare(tmp_path, Mapped(torch.sum))
+    comparison = _compare(tmp_path, MappedAsOne(torch.sum))
 
     assert comparison.verdict is Verdict.DIVERGED
     text = draw(comparison)  # arguments that are mappings have no hash
     assert "sum(0) where the reference has mean(0)" in text.replace("\n", " ")
     assert "value'" not in text
+
+
+def test_a_map_over_weights_is_its_members_and_what_is_wrong_inside_is_named(
+    tmp_path: Path,
+) -> None:
+    wrong = Mapped()
+    wrong.factor = 1.01
+
+    (step,) = _compare(tmp_path / "right", Mapped()).steps
+    (other,) = _compare(tmp_path / "wrong", wrong).steps
+
+    assert step.executed is not None
+    assert other.executed is not None
+    assert step.executed.function.answer is Answer.SAME
+    assert [*map(worded_edit, other.executed.function.edits)] == ["too much: mul, times 1.01"]

@@ -29,6 +29,7 @@ class _Net(nn.Module):
         torch.manual_seed(3)
         self.into, self.out = nn.Linear(16, 16), nn.Linear(16, 16)
         self.scale, self.other = (nn.Parameter(torch.ones(16)) for _ in range(2))
+        self.shift = nn.Parameter(torch.zeros(16))
         with torch.no_grad():
             self.into.bias.fill_(float(1.05 * (X @ self.into.weight.T).abs().max()))
         self.between = between
@@ -59,6 +60,14 @@ CHANCES: dict[str, tuple[Any, Any]] = {
     "scales of ones exchanged": (_scaled_twice("scale", "other"), _scaled_twice("other", "scale")),
     "a ReLU of positive elements left out": (lambda net, y, _: y.relu(), _plain),
     "a limit that nothing reaches": (lambda net, y, _: y, lambda net, y, _: y.clamp(max=4.5)),
+    "the sign of a shift of zeros that is laid out first": (
+        lambda net, y, _: (y + net.shift.view(1, 1, -1)).tanh(),
+        lambda net, y, _: (y - net.shift.view(1, 1, -1)).tanh(),
+    ),
+    "the sign of what a weight of zeros makes": (
+        lambda net, y, _: (y + y.tanh() * net.shift).tanh(),
+        lambda net, y, _: (y - y.tanh() * net.shift).tanh(),
+    ),
     "limits of what is never negative": (
         lambda _, y, __: y.clamp(-25),
         lambda _, y, __: y.clamp(-20),
@@ -73,7 +82,7 @@ FORMS: dict[str, tuple[Any, Any]] = {
         lambda net, y, _: nn.functional.layer_norm(y, (16,), net.scale, eps=1e-5),
         lambda net, y, _: (
             (y - y.mean(-1, keepdim=True))
-            * (y.var(-1, unbiased=False, keepdim=True) + 1e-5).rsqrt()
+            * (y.var(-1, unbiased=False, keepdim=True) + 1e-5) ** -0.5
             * net.scale
         ),
     ),
@@ -199,3 +208,44 @@ def test_gradients_that_differ_by_what_rounding_hides_diverge(share: float, tmp_
         executed = found.steps[0].executed
         assert executed is not None
         assert executed.function.answer is Answer.HIDDEN
+
+
+class _Normed(nn.Module):
+    """A fresh batch norm in evaluation, by hand with what may be done to its moments."""
+
+    def __init__(self, form: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        torch.manual_seed(0)
+        self.into, self.norm, self.out = nn.Linear(16, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+        self.form = form
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden, norm = self.into(x), self.norm
+        if self.form is None:
+            hidden = norm(hidden)
+        else:
+            rest, variance = self.form(hidden, norm.running_mean, norm.running_var)
+            hidden = rest / torch.sqrt(variance + norm.eps) * norm.weight + norm.bias
+        made: torch.Tensor = self.out(hidden.relu())
+        return made
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        (lambda x, mean, variance: (x - mean, variance), Answer.SAME),
+        (lambda x, mean, variance: (x + mean, variance), Answer.HIDDEN),
+        (lambda x, _, variance: (x, variance), Answer.HIDDEN),
+        (lambda x, mean, variance: (x - mean, torch.ones_like(variance)), Answer.HIDDEN),
+    ],
+)
+def test_moments_of_a_fresh_norm_count(form: Any, answer: Answer, tmp_path: Path) -> None:  # noqa: ANN401
+    for name, one in (("reference", None), ("candidate", form)):
+        model = _Normed(one).eval()
+        with padiff.record(model, name=name, out=tmp_path, phase="forward"):
+            model(X[0])
+
+    (step,) = padiff.compare(tmp_path / "reference", tmp_path / "candidate").steps
+
+    assert step.executed is not None
+    assert step.executed.function.answer is answer

@@ -133,6 +133,50 @@ def _kept(layer: Layer, norm: Layer, last: Layer) -> tuple[Layer, Layer]:
     return _pair(plain, plain[0], affine, plain[2], plain[3])
 
 
+class _Gated(nn.Module):
+    """A norm, a gate, and a norm ahead of the last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.up, self.gate = nn.RMSNorm(6), nn.Linear(6, 8), nn.Linear(6, 8)
+        self.down, self.norm, self.last = nn.Linear(8, 6), nn.LayerNorm(6), nn.Linear(6, 3)
+        for one in (self.first, self.norm):
+            nn.init.uniform_(one.weight, 0.5, 2.0)
+        nn.init.normal_(self.norm.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(x)
+        x = x + self.down(nn.functional.silu(self.gate(hidden)) * self.up(hidden))
+        made: torch.Tensor = self.last(self.norm(x))
+        return made
+
+
+class _GatedByHand(nn.Module):
+    """The same by hand, what norms scale and shift by in the layers behind them."""
+
+    def __init__(self, plain: Layer) -> None:
+        super().__init__()
+        gate, up, norm, last = plain.gate, plain.up, plain.norm, plain.last
+        self.wi = nn.Parameter(torch.cat([gate.weight, up.weight]) * plain.first.weight)
+        self.bi = nn.Parameter(torch.cat([gate.bias, up.bias]))
+        self.wo, self.bo = copy.deepcopy(plain.down.weight), copy.deepcopy(plain.down.bias)
+        self.wh = nn.Parameter(last.weight * norm.weight)
+        self.bh = nn.Parameter(last.bias + last.weight @ norm.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + torch.finfo(x.dtype).eps)
+        gate, up = nn.functional.linear(hidden, self.wi, self.bi).chunk(2, -1)
+        x = x + nn.functional.linear(nn.functional.silu(gate) * up, self.wo, self.bo)
+        rest = x - x.mean(-1, keepdim=True)
+        rest = rest * torch.rsqrt(rest.square().mean(-1, keepdim=True) + 1e-5)
+        return nn.functional.linear(rest, self.wh, self.bh)
+
+
+def _by_hand() -> tuple[Layer, Layer]:
+    plain = _Gated()
+    return plain, _GatedByHand(plain)
+
+
 def _branches() -> tuple[Layer, Layer]:
     plain = _net(_Branches(), nn.ReLU(), _Branches(), nn.ReLU(), nn.Conv2d(4, 3, 1))
     one, two = plain[0].folded(), plain[2].folded()
@@ -154,6 +198,7 @@ FORMS: dict[str, Callable[[], tuple[Layer, Layer]]] = {
     "buffers": lambda: _kept(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6), nn.Conv2d(6, 3, 1)),
     "buffers of rows": lambda: _kept(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)),
     "branches": _branches,
+    "inside norms by hand": _by_hand,
 }
 
 
@@ -164,7 +209,7 @@ def _built(form: str) -> tuple[Layer, Layer]:
 
 def _compared(folder: Path, reference: Layer, candidate: Layer) -> padiff.Comparison:
     x = torch.randn(3, 6, generator=torch.Generator().manual_seed(1))
-    if not isinstance(next(reference.children()), nn.Linear):
+    if not isinstance(next(iter(reference.children()), None), nn.Linear | nn.RMSNorm | type(None)):
         x = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(1))
     for name, model in (("reference", reference), ("candidate", candidate)):
         with padiff.record(model, name=name, out=folder):

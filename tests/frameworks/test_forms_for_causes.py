@@ -443,3 +443,72 @@ def test_indices_in_another_order_in_all_runs_of_a_line_are_one_argument(tmp_pat
     assert not right
     assert len(found) == 1
     assert "of __getitem__: [:, 0, 1, 0, none, none] where the reference has" in found[0]
+
+
+def _whole(self: Thing, x: torch.Tensor) -> Thing:
+    query, key, value = (one(x) for one in (self.query, self.key, self.value))
+    return x + self.last(functional.scaled_dot_product_attention(query, key, value, is_causal=True))
+
+
+def _decoded(
+    *, root: float = WIDTH**0.5, order: tuple[int, ...] = (0, 1)
+) -> Callable[[Thing, torch.Tensor], Thing]:
+    """Return a step after the other with a cache, which is empty at first."""
+
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        keys = values = x[:, :0]
+        found = []
+        for at in range(TIME):
+            one = x[:, at : at + 1]
+            query, key, value = self.query(one), self.key(one), self.value(one)
+            keys = torch.cat([keys, key], 1)
+            values = torch.cat([(values, value)[place] for place in order], 1)
+            weights = torch.softmax(query @ keys.mT / root, -1)
+            found.append(one + self.last(weights @ values))
+        return torch.cat(found, 1)
+
+    return forward
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, []),
+        ({"root": 4.0}, ["other of div: 4 where the reference has 2.828427"]),
+        ({"order": (1, 0)}, ["cat reads its operands in another order"]),
+    ],
+)
+def test_a_fault_of_each_step_is_told_against_all_at_once(
+    given: Change, told: list[str], tmp_path: Path
+) -> None:
+    layers = dict.fromkeys(("query", "key", "value", "last"), _linear)
+
+    found = _edits(tmp_path, net(_whole, **layers), net(_decoded(**given), **layers))
+
+    assert found == told
+
+
+def _by_taps(*, is_turned: bool) -> Callable[[Thing, torch.Tensor], Thing]:
+    def forward(self: Thing, x: torch.Tensor) -> Thing:
+        padded, weight = functional.pad(x[:, None], (1, 1, 1, 1)), self.taps.weight
+        total = torch.zeros(1)
+        for row in range(3):
+            for column in range(3):
+                own = (column, row) if is_turned else (row, column)
+                total = (
+                    total
+                    + padded[:, 0, row : row + TIME, column : column + WIDTH]
+                    * weight[0, 0, own[0], own[1]]
+                )
+        return total + self.taps.bias
+
+    return forward
+
+
+def test_indices_of_each_run_are_exchanged_apart_from_slices_beside_them(tmp_path: Path) -> None:
+    layers = {"taps": lambda: nn.Conv2d(1, 1, 3, padding=1)}
+    whole = net(lambda self, x: self.taps(x[:, None])[:, 0], **layers)
+
+    (found,) = _edits(tmp_path, whole, net(_by_taps(is_turned=True), **layers))
+
+    assert "of __getitem__: " in found

@@ -137,6 +137,23 @@ SECOND: list[_Block] = []
 """The block whose steps are other ones, for steps that need its weights."""
 
 
+def test_of_several_arguments_that_differ_the_one_that_matters_is_told(tmp_path: Path) -> None:
+    def turned(**given: Any) -> nn.Module:  # noqa: ANN401
+        def act(x: torch.Tensor) -> torch.Tensor:
+            return functional.interpolate(x[None], mode="bilinear", **given)[0, :, ::2, ::2]
+
+        return _Net(act=act)
+
+    size = (2 * X.shape[-2], 2 * X.shape[-1])
+    forms = turned(scale_factor=2.0), turned(size=size, align_corners=True)
+
+    function = compared(tmp_path, *forms)
+
+    assert [*map(worded_edit, function.edits)] == [
+        "align_corners of interpolate: True where the reference has False"
+    ]
+
+
 @pytest.mark.parametrize("fault", EDITS)
 def test_the_smallest_edit_is_named(fault: str, tmp_path: Path) -> None:
     steps, words = EDITS[fault]

@@ -79,3 +79,30 @@ def test_unequal_numbers_and_more_than_four_stay_missing(own: list[str], inner: 
     plan = plan_weights(_side(own, []), _side([], inner))
 
     assert len(plan.missing) == 2 * (len(own) + len(inner))
+
+
+def _holding(**held: dict[str, Array]) -> MemorySide:
+    built = DumpBuilder(framework="torch").module("", "Net", class_path="user.Net")
+    for kind, tensors in held.items():
+        name = kind.rpartition("_")[2]
+        built.module(name, name, class_path=f"{kind.replace('_', '.')}")
+        for one, value in tensors.items():
+            built.tensor(name, one, value)
+    return built.side()
+
+
+def test_what_nothing_else_tells_is_paired_by_what_only_one_of_each_side_holds() -> None:
+    (scale, shift), fresh = RNG.normal(size=(2, 6)), np.zeros(6)
+    wide = {"w": RNG.normal(size=(12, 6))}
+    other = _holding(user_Own={"first": shift, "other": scale, "third": fresh, **wide})
+    twice = _holding(user_Own={"first": scale, "other": scale, "third": fresh, **wide})
+    linear = {"weight": RNG.normal(size=(6, 6)), "bias": fresh}
+    norm = {"weight": scale, "bias": shift}
+
+    one = _holding(torch_nn_LayerNorm=norm, torch_nn_Linear=linear)
+
+    assert _shown(one, other) == {
+        "Own.first": ("LayerNorm.bias", False),
+        "Own.other": ("LayerNorm.weight", False),
+    }
+    assert _shown(one, twice) == {}
