@@ -104,8 +104,10 @@ class PaddleAdapter(Adapter):
         return isinstance(thing, type) and issubclass(thing, nn.Layer)
 
     def is_tensor(self, thing: object) -> bool:
-        """Return whether this is an eager tensor or parameter."""
-        return isinstance(thing, paddle.Tensor)
+        """Return whether this is an eager tensor or parameter, and no output that was left out."""
+        return isinstance(thing, paddle.Tensor) and (
+            thing._is_initialized() or thing.is_dist() or 0 in thing.shape
+        )
 
     def is_floating(self, tensor: Tensor) -> bool:
         """Return whether its dtype is real or complex floating point."""

@@ -12,6 +12,7 @@ import padiff
 from padiff.comparer import Verdict
 from padiff.comparer.proving import Answer
 from padiff.comparer.report.fault_words import worded_edit
+from padiff.dumpfile import Role, StepFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,25 @@ class Candidate(paddle.nn.Layer):
             residual_alpha=self.share, begin_norm_axis=1, residual=summed,
         )[0]  # fmt: skip
         return result
+
+
+class Whole(paddle.nn.Layer):
+    """Hands on all that an operator returns, what it left out, too."""
+
+    def forward(self, x: paddle.Tensor) -> tuple[paddle.Tensor, ...]:
+        """Normalise without a residual: there is no sum to return."""
+        made = fused.fused_layer_norm(x, paddle.ones([WIDTH]), paddle.zeros([WIDTH]), EPSILON)
+        return tuple(made)
+
+
+def test_an_output_that_was_left_out_is_none(tmp_path: Path) -> None:
+    model = Whole()
+    with padiff.record(model, name="whole", out=tmp_path, phase="forward") as recorder:
+        model(paddle.ones([2, WIDTH]))
+
+    with StepFile(next(recorder.path.glob("step_*/rank_*.h5"))) as file:
+        slots = [one.slot for one in file.index.records if one.role is Role.OUTPUT]
+    assert slots == ["[0]", "[2]", "[3]"]
 
 
 def compared(share: float, tmp_path: Path) -> padiff.Comparison:
