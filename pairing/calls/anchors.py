@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from padiff.pairing.names import words_of
 from padiff.pairing.tensors.sketch import Sketches, closeness, sketches_of
 
 from .expressed import Places, distinct_weights, sole, told_by_weights, weight_numbers
-from .likeness import Groups
+from .likeness import FORBIDDEN, Groups
 from .onesided import OPAQUE
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .likeness import Token
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 _MIN_SHARE = 0.5
 """Equal paths are trusted as names once this share of the anchors has one."""
 _AGREED, _DISPUTED = 2.0, -2.5
@@ -34,7 +35,7 @@ _FLOW = 0.2
 """What a direct neighbour of the same kind adds, and what one of another kind costs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """All that is known about pairing the anchors of one side with those of the other."""
 
@@ -43,7 +44,7 @@ class Evidence:
     by_value: Places
     """For each reference anchor the candidate that equal weights single out, -1 without one."""
     weights: tuple[Places, Places]
-    """Number for the weights of each anchor, -1 if no anchor of the other side has such."""
+    """Number for the weights of each anchor, -1 if nothing of the other side has such."""
     by_name: Places
     """For each reference anchor the candidate of equal path, -1 if there is none."""
     backwards: Places
@@ -76,6 +77,7 @@ class Evidence:
             (columns == partners, (partners >= 0) | (others[1] >= 0)),
         ):
             scores = scores + _AGREED * agreed + _DISPUTED * (~agreed & is_known)
+        is_elsewhere = self.elsewhere[0][rows] | self.elsewhere[1][columns]
         reference, candidate = self.outputs
         scores += 0.2 * (self.repeats[0][rows] == self.repeats[1][columns])
         scores += closeness(reference, rows, candidate, columns)
@@ -85,7 +87,17 @@ class Evidence:
             scores += _FLOW * np.where(one == two, 1.0, -1.0) * is_known
         scores += 0.3 * (reference.size[rows] == candidate.size[columns])
         total_r, total_c = self.shape
-        return scores - 1e-4 * np.abs(columns / max(total_c, 1) - rows / max(total_r, 1))
+        scores -= 1e-4 * np.abs(columns / max(total_c, 1) - rows / max(total_r, 1))
+        return np.where(is_elsewhere, FORBIDDEN, scores)
+
+    @cached_property
+    def elsewhere(self) -> tuple[Flags, Flags]:
+        """Whether the other side has the weights of each anchor in what no call runs."""
+        one, two = (
+            (mine >= 0) & ~np.isin(mine, theirs)
+            for mine, theirs in (self.weights, self.weights[::-1])
+        )
+        return one, two
 
 
 def anchors_of(view: View, opaque: frozenset[str], within: int | None = None) -> list[int]:

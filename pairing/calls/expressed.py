@@ -140,16 +140,21 @@ def weight_numbers(
     """Number the weights that calls of both sides run with, equal ones alike.
 
     Returns:
-        A number for each call, -1 where no call of the other side has such weights, or where they
-        say nothing.
+        A number for each call, -1 where nothing of the other side has such weights, or where they
+        say nothing. Of what the other side has in a module that no call runs, as a norm that it
+        computes by hand, no call there has the number.
     """
-    keys = [
-        [_key(view, call) for call in side]
-        for view, side in zip((reference, candidate), calls, strict=True)
+    views = reference, candidate
+    keys = [[_key(view, call) for call in side] for view, side in zip(views, calls, strict=True)]
+    held = [
+        {content_once(view, one.id) for one in view.modules if view.weights[one.id]}
+        for view in views
     ]
-    common = (set(keys[0]) & set(keys[1])) - {None}
+    common = (set(keys[0]) & held[1] | set(keys[1]) & held[0] | set(keys[0]) & set(keys[1])) - {
+        None
+    }
     numbers: dict[Hashable, int] = {}
-    for key in keys[0]:
+    for key in (*keys[0], *keys[1]):
         if key in common:
             numbers.setdefault(key, len(numbers))
     one, two = (np.array([numbers.get(key, -1) for key in side], np.int64) for side in keys)
@@ -175,7 +180,11 @@ def distinct_weights(view: View, module: int) -> Iterator[RecordInfo]:
 
 def _key(view: View, call: int) -> Hashable | None:
     """Return a key of the weights' content that no layout changes; None where it says nothing."""
-    module = view.calls[call].module
+    return content_once(view, view.calls[call].module)
+
+
+def content_once(view: View, module: int) -> Hashable | None:
+    """Return ``content_of`` a module, computed once."""
     if module not in view.contents:
         view.contents[module] = content_of(view, module)
     return view.contents[module]

@@ -82,12 +82,16 @@ def _jobs(
     weights: tuple[Places, Places],
     groups: Iterable[tuple[int, int, Hashable]],
 ) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the class of each layer: its weights, if both sides run as many; else its size."""
+    """Return the class of each layer: its weights, if both sides run as many; else its size.
+
+    It is alone in its class if the other side has its weights in a module that no call runs.
+    """
     counts = [Counter(side.tolist()) for side in weights]
+    few = {held for held in counts[0] | counts[1] if 0 in (counts[0][held], counts[1][held])}
     found: list[list[Hashable]] = [
         [
             ("weights", held)
-            if held >= 0 and counts[0][held] == counts[1][held]
+            if held >= 0 and (held in few or counts[0][held] == counts[1][held])
             else prod(token_of(view, call)[1])
             for call, held in zip(calls, side.tolist(), strict=True)
         ]

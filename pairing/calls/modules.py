@@ -14,6 +14,7 @@ from padiff.pairing.names import WordTable, likeness, words_of
 from padiff.pairing.result import Matching, PairedBy
 
 from .align import Gap, align_all, align_items, uncrossed
+from .expressed import content_once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -251,6 +252,7 @@ def pair_modules(
     if reference.modules and candidate.modules:
         pairs.add(0, 0, PairedBy.STRUCTURE)
     _by_calls(reference, candidate, calls, pairs)
+    _by_weights(reference, candidate, pairs)
     alike = _ModuleLikeness(reference, candidate)
     _by_content(alike, pairs)
     _by_structure(alike, pairs)
@@ -277,6 +279,18 @@ def _by_calls(reference: View, candidate: View, calls: Matching, pairs: Matching
         is_same_name = reference.modules[one].path == candidate.modules[two].path
         is_named = is_same_name and evidence[one, two] is not PairedBy.MAP
         pairs.add(one, two, PairedBy.NAME if is_named else evidence[one, two])
+
+
+def _by_weights(reference: View, candidate: View, pairs: Matching) -> None:
+    """Pair modules of one path that hold the same, of which one side runs no call, or neither."""
+    others = {module.path: module.id for module in candidate.modules}
+    for module in reference.modules:
+        one, two = module.id, others.get(module.path)
+        if two is None or one in pairs.ahead or two in pairs.back:
+            continue
+        held = content_once(reference, one) if reference.weights[one] else None
+        if held is not None and candidate.weights[two] and held == content_once(candidate, two):
+            pairs.add(one, two, PairedBy.NAME)
 
 
 def _by_content(alike: _ModuleLikeness, pairs: Matching) -> None:

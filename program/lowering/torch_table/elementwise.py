@@ -274,7 +274,8 @@ def _entropy(b: Builder, a: Arguments) -> Term:
 
 
 def _normal(b: Builder, a: Arguments) -> Term:
-    return b("erfc", as_float(b, a.input) * -math.sqrt(0.5)) * 0.5
+    """Return the share below a number; small ones are differences, as torch computes them."""
+    return (b("erf", as_float(b, a.input) / math.sqrt(2)) + 1.0) * 0.5
 
 
 def _heaviside(b: Builder, a: Arguments) -> Term:
