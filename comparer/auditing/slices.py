@@ -187,6 +187,9 @@ class KnownProgram:
 
         It is the sum of all, unless a script cleared some in between.
         """
+        reached = self._reached_again()
+        if not (reached and self.recorded.borders):
+            return set()
         records = self.recorded.index.records
         left = {
             (one.module, one.slot): one.value for one in records if one.role is Role.WEIGHT_GRAD
@@ -198,7 +201,7 @@ class KnownProgram:
             and (row := left.get((records[record].module, records[record].slot))) is not None
             and self.recorded.gradient_row(value) == row
         }
-        return weights & self._reached_again()
+        return weights & reached
 
     def _reached_again(self) -> set[int]:
         """Return the values that more than one loss learns through."""
