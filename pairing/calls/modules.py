@@ -17,7 +17,7 @@ from .align import Gap, align_all, align_items, uncrossed
 from .expressed import content_once
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
     from padiff.pairing.view import View
 
@@ -252,7 +252,6 @@ def pair_modules(
     if reference.modules and candidate.modules:
         pairs.add(0, 0, PairedBy.STRUCTURE)
     _by_calls(reference, candidate, calls, pairs)
-    _by_weights(reference, candidate, pairs)
     alike = _ModuleLikeness(reference, candidate)
     _by_content(alike, pairs)
     _by_structure(alike, pairs)
@@ -281,18 +280,6 @@ def _by_calls(reference: View, candidate: View, calls: Matching, pairs: Matching
         pairs.add(one, two, PairedBy.NAME if is_named else evidence[one, two])
 
 
-def _by_weights(reference: View, candidate: View, pairs: Matching) -> None:
-    """Pair modules of one path that hold the same, of which one side runs no call, or neither."""
-    others = {module.path: module.id for module in candidate.modules}
-    for module in reference.modules:
-        one, two = module.id, others.get(module.path)
-        if two is None or one in pairs.ahead or two in pairs.back:
-            continue
-        held = content_once(reference, one) if reference.weights[one] else None
-        if held is not None and candidate.weights[two] and held == content_once(candidate, two):
-            pairs.add(one, two, PairedBy.NAME)
-
-
 def _by_content(alike: _ModuleLikeness, pairs: Matching) -> None:
     """Pair containers that never run themselves, lists above all."""
     views = reference, candidate = alike.views
@@ -314,10 +301,11 @@ def _by_structure(alike: _ModuleLikeness, pairs: Matching) -> None:
     """Pair what is left among the children of pairs that never ran: by name, then by order."""
     reference, candidate = alike.views
     todo = list(pairs)[::-1]
+    apart = _run_on_one_side(reference, candidate)
     while todo:
         one, two = todo.pop()
-        mine = _alone(reference, reference.children[one], pairs.ahead)
-        theirs = _alone(candidate, candidate.children[two], pairs.back)
+        mine = _alone(reference, reference.children[one], pairs.ahead, apart[0])
+        theirs = _alone(candidate, candidate.children[two], pairs.back, apart[1])
         if not mine or not theirs:
             continue
         names = {_last(candidate, other): other for other in theirs}
@@ -333,8 +321,28 @@ def _by_structure(alike: _ModuleLikeness, pairs: Matching) -> None:
                 todo.append((child, other))
 
 
-def _alone(view: View, modules: Iterable[int], taken: dict[int, int]) -> list[int]:
-    return [m for m in modules if m not in taken and not view.executed[m]]
+def _run_on_one_side(reference: View, candidate: View) -> tuple[set[int], set[int]]:
+    """Return modules of one path and the same weights of which one side alone runs a call.
+
+    What the other side computes by hand, or not at all, is no other module's partner.
+    """
+    others = {module.path: module.id for module in candidate.modules}
+    found: tuple[set[int], set[int]] = (set(), set())
+    for module in reference.modules:
+        one, two = module.id, others.get(module.path)
+        if two is None or bool(reference.executed[one]) == bool(candidate.executed[two]):
+            continue
+        held = content_once(reference, one) if reference.weights[one] else None
+        if held is not None and candidate.weights[two] and held == content_once(candidate, two):
+            found[0].add(one)
+            found[1].add(two)
+    return found
+
+
+def _alone(
+    view: View, modules: Iterable[int], taken: Container[int], apart: Container[int]
+) -> list[int]:
+    return [m for m in modules if not (m in taken or m in apart or view.executed[m])]
 
 
 def _last(view: View, module: int) -> str:

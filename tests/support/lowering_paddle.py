@@ -255,7 +255,6 @@ CASES: dict[str, tuple[str, ...]] = {
         f"{_SINGLE}, None, None, {_PER_FEATURE}, {_PER_FEATURE}, 2.0**-10, 1.0, 1, {_UNQUANTISED}",
         f"{_SINGLE}, {_PER_FEATURE}, {_SINGLE}, {_PER_FEATURE}, {_PER_FEATURE}, 2.0**-10, 0.5, 1, {_UNQUANTISED}",
     ),
-    "spectral_norm": ("f(4, 6), f(4), f(6), 0, 2, 2.0**-30", "f(4, 3, 2), f(3), f(8), 1, 1, 0.5"),
     "group_norm": (
         "f(2, 6, 5), f(6), f(6), 1e-5, 3, 'NCHW'",
         "f(2, 6, 4, 5), None, None, 1e-5, 2, 'NCHW'",

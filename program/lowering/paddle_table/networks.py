@@ -69,21 +69,6 @@ def _fused_norm(name: str) -> Rule:
     return rule
 
 
-def _spectral_norm(b: Builder, a: Arguments) -> Term:
-    """Divide by the largest singular value, found by powers from where two vectors lie."""
-    weight = s.move_axis(b, a.weight, [a.dim], [0])
-    matrix = s.reshape(b, weight, (weight.shape[0], -1))
-    left, right = a.u, a.v
-    for _ in range(a.power_iters):
-        right = _unit(b, matmul(b, s.swap(b, matrix, 0, 1), left), a.eps)
-        left = _unit(b, matmul(b, matrix, right), a.eps)
-    return a.weight / matmul(b, left, matmul(b, matrix, right))
-
-
-def _unit(b: Builder, x: Term, epsilon: float) -> Term:
-    return x / (norms.vector_norm(b, x, 2, (0,), keepdims=True) + float(epsilon))
-
-
 def _group_norm(b: Builder, a: Arguments) -> Term:
     x = channels_first(b, a.x, a.data_format)
     result = norms.group_norm(b, x, a.groups, (a.scale, a.bias), a.epsilon)
@@ -139,7 +124,6 @@ ROWS: tuple[Row, ...] = (
         f"{_FUSED}, begin_norm_axis, {_QUANTISED}, residual_alpha=1", _fused_norm("rms")),
     row("fused_bias_residual_layernorm",
         f"{_FUSED}, residual_alpha, begin_norm_axis, {_QUANTISED}", _fused_norm("layer")),
-    row("spectral_norm", "weight, u, v, dim=0, power_iters=1, eps=1e-12", _spectral_norm),
     row("group_norm",
         "x, scale=None, bias=None, epsilon=1e-5, groups=-1, data_format='NCHW'", _group_norm),
     row("batch_norm",
