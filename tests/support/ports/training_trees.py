@@ -111,7 +111,8 @@ FAULTS = {
     "place of epsilon, by hand": (
         "GPT", Side(optimizer="rmsprop", options={"eps": 1e-4}),
         Side(optimizer="rmsprop_by_hand"),
-        (0, UPDATE, Role.WEIGHT), "__add__(0.0001), sqrt where the reference has sqrt, add_, plus 0.0001",
+        (0, UPDATE, Role.WEIGHT),
+        "__add__(0.0001), sqrt where the reference has sqrt, add_, plus 0.0001",
     ),
     "rate off by one": (
         "ResNet", Side(schedule={}), Side(schedule={"early": 1}),
